@@ -1,0 +1,109 @@
+"""The canonical form: what identifies a message, byte for byte.
+
+A body is the msgpack of a `Message` with sorted keys, in which every tool id is replaced by the position of its
+call: ids are counted, not read, so the same conversation under fresh ids has the same digests. docs/canonical.md
+holds the table of what counts and the test vectors.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from foldahead.core.messages import Message
+
+CANONICAL_VERSION = 1
+MAX_DEPTH = 48
+"""Values nested deeper than this inside a block are replaced by a digest: msgpack readers are recursive."""
+
+_INT_RANGE = range(-(2**63), 2**64)
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda value: plain(value))
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """The body of a message whose ids are positions already. Any value that Python can hold has a defined form."""
+    try:
+        return _encoder.encode(message)
+    except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
+        return _encoder.encode(plain(msgspec.structs.astuple(message)))
+
+
+def decode(body: bytes) -> Message:
+    """The message that a body stands for. Raises msgspec.DecodeError (or ValidationError) on anything else."""
+    return _decoder.decode(body)
+
+
+def digest(body: bytes) -> bytes:
+    """SHA-256 of a body, 32 bytes."""
+    return hashlib.sha256(body).digest()
+
+
+def first_head(dialect: str) -> bytes:
+    """The chain head of an empty history. Dialects never share a head."""
+    return hashlib.sha256(f"foldahead/{CANONICAL_VERSION}/{dialect}".encode()).digest()
+
+
+def next_head(head: bytes, body_digest: bytes) -> bytes:
+    """The chain head after one more message."""
+    return hashlib.sha256(head + body_digest).digest()
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value with all that msgpack cannot hold put in a defined, readable way. Slow: only for odd messages."""
+    if depth > MAX_DEPTH:
+        return "\ufffddeep:" + _digest_of_deep(value)
+    match value:
+        case None | bool() | float() | bytes():
+            return value
+        case str():
+            return _LONE_SURROGATE.sub(lambda found: f"\ufffd{ord(found[0]):04x}", value)
+        case int():
+            return value if value in _INT_RANGE else f"\ufffdint:{value:x}"
+        case dict():
+            return {str(plain(key)): plain(item, depth + 1) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case list() | tuple() | set() | frozenset():
+            return [plain(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        case msgspec.Struct():
+            return plain(_tagged(value), depth)
+        case _:
+            return plain(_as_dict(value), depth)
+
+
+def _tagged(value: msgspec.Struct) -> tuple[Any, ...]:
+    tag = value.__struct_config__.tag
+    fields = msgspec.structs.astuple(value)
+    return (tag, *fields) if tag else fields
+
+
+def _as_dict(value: Any) -> Any:
+    """SDK objects tell what they hold by `to_dict` or `model_dump`; anything else counts by its `repr`."""
+    for name in ("to_dict", "model_dump"):
+        method: Callable[[], Any] | None = getattr(value, name, None)
+        if callable(method):
+            return method()
+    return repr(value)
+
+
+def _digest_of_deep(value: Any) -> str:
+    """A digest of a value of any depth, found without recursion."""
+    digest_so_far = hashlib.sha256()
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        match item:
+            case dict():
+                digest_so_far.update(b"{%d" % len(item))  # pyright: ignore[reportUnknownArgumentType]
+                for key in sorted(map(str, item), reverse=True):  # pyright: ignore[reportUnknownArgumentType]
+                    stack.append(item.get(key))  # pyright: ignore[reportUnknownMemberType]
+                    stack.append(key)
+            case list() | tuple():
+                digest_so_far.update(b"[%d" % len(item))  # pyright: ignore[reportUnknownArgumentType]
+                stack.extend(reversed(item))  # pyright: ignore[reportUnknownArgumentType]
+            case _:
+                digest_so_far.update(repr(item).encode("utf-8", "backslashreplace") + b";")
+    return digest_so_far.hexdigest()

@@ -1,0 +1,96 @@
+"""The seam between providers' message formats and everything else in core.
+
+A dialect reads the agent's own messages into `Message` structs and makes the few messages and edits that a view
+needs. It never changes a message that it was given.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from foldahead.core.messages import Message
+from foldahead.errors import InvalidHistory
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """What a provider wants of a list of messages."""
+
+    opens_with_user: bool
+    """The first message after the stable prefix must be a user's."""
+    alternates: bool
+    """Two messages of one role in a row are refused."""
+    tail_thinking_binds: bool = False
+    """The newest models of this provider bind thinking to the conversation before it."""
+
+
+class Dialect(Protocol):
+    """One provider's message format. `name` is what users write; `canonical` names the chain heads."""
+
+    name: str
+    canonical: str
+    profile: Profile
+
+    def read(self, message: Any, at: int) -> Message:
+        """What the message at index `at` says. Raises `InvalidHistory` when it is none."""
+        ...
+
+    def user_message(self, text: str) -> Any:
+        """A new message in the user role."""
+        ...
+
+    def assistant_message(self, text: str) -> Any:
+        """A new message in the assistant role, to restore alternation."""
+        ...
+
+    def with_stub(self, message: Any, block: int, stub: str) -> Any:
+        """The message with the content of its `block`-th block, a tool result, replaced. Nothing else changes."""
+        ...
+
+    def without_thinking(self, message: Any) -> Any | None:
+        """The message without its thinking, whole; None when nothing is left of it."""
+        ...
+
+    def without_blocks(self, message: Any, blocks: frozenset[int]) -> Any | None:
+        """The message without some of its blocks, by position; None when nothing is left of it."""
+        ...
+
+    def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:
+        """The messages with at most `most` cache breakpoints, the last ones kept."""
+        ...
+
+    def breakpoints(self, value: Any) -> int:
+        """How many cache breakpoints a value of a request (system, tools, messages) carries."""
+        ...
+
+    def context_tokens(self, usage: Any) -> int | None:
+        """The context size after a request, by the provider's own count; None when `usage` does not say."""
+        ...
+
+
+def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """A message or block as a mapping: dicts as they are, SDK objects by their `to_dict` or `model_dump`."""
+    if isinstance(value, Mapping):
+        return value  # pyright: ignore[reportUnknownVariableType]
+    for name in ("to_dict", "model_dump"):
+        if callable(method := getattr(value, name, None)):
+            return method()
+    raise InvalidHistory(f"{where}: expected a message or block (a dict or an SDK object), got {type(value).__name__}")
+
+
+def without_nulls(block: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    """What else than `known` a block holds: nulls say nothing, and cache breakpoints are no content."""
+    return {
+        key: value for key, value in block.items() if value is not None and key not in known and key != "cache_control"
+    }
+
+
+def usage_number(usage: Any, name: str) -> int:
+    """A counter of a usage object or dict, 0 when it is absent or null."""
+    value: object = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return value if isinstance(value, int) else 0
+
+
+def replaced(items: Sequence[Any], at: int, item: Any) -> list[Any]:
+    """A copy of a list with one item replaced."""
+    return [*items[:at], item, *items[at + 1 :]]

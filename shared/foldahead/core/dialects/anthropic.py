@@ -1,0 +1,207 @@
+"""Anthropic Messages: content blocks; results come in user messages; the system prompt stands outside."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from foldahead.core.dialect import Profile, as_mapping, replaced, usage_number, without_nulls
+from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
+from foldahead.core.pictures import picture_size
+from foldahead.errors import InvalidHistory
+
+_ROLES = ("user", "assistant", "system")
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+
+
+class AnthropicMessages:
+    """Reads and makes messages of the Messages API, stable and beta."""
+
+    name = "anthropic"
+    canonical = "anthropic"
+    profile = Profile(opens_with_user=True, alternates=False, tail_thinking_binds=True)
+
+    def read(self, message: Any, at: int) -> Message:
+        raw = as_mapping(message, f"messages[{at}]")
+        role = raw.get("role")
+        if role not in _ROLES:
+            raise InvalidHistory(f"messages[{at}].role: expected one of {', '.join(_ROLES)}, got {role!r}")
+        return Message(role, _blocks(raw.get("content"), f"messages[{at}].content"))
+
+    def user_message(self, text: str) -> Any:
+        return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+    def assistant_message(self, text: str) -> Any:
+        return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+    def with_stub(self, message: Any, block: int, stub: str) -> Any:
+        content = _content(message)
+        return {
+            "role": as_mapping(message, "message")["role"],
+            "content": replaced(content, block, {**as_mapping(content[block], "block"), "content": stub}),
+        }
+
+    def without_thinking(self, message: Any) -> Any | None:
+        content = _content(message)
+        kept = [block for block in content if _type_of(block) not in ("thinking", "redacted_thinking")]
+        return message if len(kept) == len(content) else self._rebuilt(message, kept)
+
+    def without_blocks(self, message: Any, blocks: frozenset[int]) -> Any | None:
+        return self._rebuilt(message, [block for at, block in enumerate(_content(message)) if at not in blocks])
+
+    def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:
+        surplus = self.breakpoints(messages) - most
+        limited = list(messages)
+        for at, message in enumerate(messages):
+            if surplus <= 0:
+                break
+            if found := self.breakpoints(message):
+                limited[at] = self._without_breakpoints(message, min(found, surplus))
+                surplus -= found
+        return limited
+
+    def breakpoints(self, value: Any) -> int:
+        match value:
+            case str() | None:
+                return 0
+            case list() | tuple():
+                return sum(map(self.breakpoints, value))  # pyright: ignore[reportUnknownArgumentType]
+            case Mapping():
+                own = 1 if value.get("cache_control") is not None else 0  # pyright: ignore[reportUnknownMemberType]
+                return own + self.breakpoints(value.get("content"))  # pyright: ignore[reportUnknownMemberType]
+            case _:
+                own = 1 if getattr(value, "cache_control", None) is not None else 0
+                return own + self.breakpoints(getattr(value, "content", None))
+
+    def context_tokens(self, usage: Any) -> int | None:
+        """Input, cache reads and writes, and output, of the last `message` iteration where there are several."""
+        raw = usage if isinstance(usage, Mapping) else as_mapping(usage, "usage")  # pyright: ignore[reportUnknownVariableType]
+        last: Any = raw  # pyright: ignore[reportUnknownVariableType]
+        for iteration in raw.get("iterations") or ():  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            entry = as_mapping(iteration, "usage.iterations")
+            if entry.get("type", "message") == "message":
+                last = entry
+        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+        return sum(usage_number(last, name) for name in names) or None
+
+    def _rebuilt(self, message: Any, content: list[Any]) -> Any | None:
+        return {"role": as_mapping(message, "message")["role"], "content": content} if content else None
+
+    def _without_breakpoints(self, message: Any, surplus: int) -> Any:
+        """The message with its first `surplus` breakpoints gone, those inside its results included."""
+        content: list[Any] = []
+        for block in _content(message):
+            raw = dict(as_mapping(block, "block"))
+            inner = raw.get("content")
+            if surplus and isinstance(inner, list) and (found := self.breakpoints(inner)):
+                raw["content"] = self._without_breakpoints({"role": "user", "content": inner}, min(found, surplus))["content"]
+                surplus -= min(found, surplus)
+            if surplus and raw.pop("cache_control", None) is not None:
+                surplus -= 1
+            content.append(raw)
+        return {"role": as_mapping(message, "message")["role"], "content": content}
+
+
+def _content(message: Any) -> Sequence[Any]:
+    content = as_mapping(message, "message").get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+
+
+def _type_of(block: Any) -> Any:
+    return block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _blocks(content: Any, where: str) -> tuple[Block, ...]:
+    if isinstance(content, str):
+        return (Text(content),)
+    if content is None:
+        return ()
+    if not isinstance(content, list | tuple):
+        raise InvalidHistory(f"{where}: expected a text or a list of blocks, got {type(content).__name__}")
+    return tuple(_block(block, f"{where}[{at}]") for at, block in enumerate(content))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _block(value: Any, where: str) -> Block:
+    raw = as_mapping(value, where)
+    kind = raw.get("type")
+    match kind:
+        case "text":
+            return Text(_string(raw, "text", where), without_nulls(raw, "type", "text"))
+        case "thinking":
+            return Thinking(_string(raw, "thinking", where), str(raw.get("signature") or ""))
+        case "redacted_thinking":
+            return Thinking("", str(raw.get("data") or ""), redacted=True)
+        case "image":
+            return _picture(raw)
+        case "document":
+            return _document(raw)
+        case _ if kind in _CALLS:
+            extra = without_nulls(raw, "type", "id", "name", "input")
+            return Call(str(raw.get("id")), str(raw.get("name")), raw.get("input"), kind != "tool_use", extra)
+        case str() if kind.endswith("tool_result"):
+            return _result(kind, raw, where)
+        case str():
+            return Other(kind, without_nulls(raw, "type"))
+        case _:
+            raise InvalidHistory(f"{where}.type: expected the name of a block's type, got {kind!r}")
+
+
+def _string(raw: Mapping[str, Any], field: str, where: str) -> str:
+    value = raw.get(field)
+    if not isinstance(value, str):
+        raise InvalidHistory(f"{where}.{field}: expected a text, got {type(value).__name__}")
+    return value
+
+
+def _result(kind: str, raw: Mapping[str, Any], where: str) -> Result:
+    content = raw.get("content")
+    server = kind != "tool_result"
+    parts: tuple[Part, ...]
+    if isinstance(content, str):
+        parts = (Text(content),)
+    elif server:
+        parts = () if content is None else (Other(kind, content),)
+    else:
+        blocks = _blocks(content, f"{where}.content")
+        parts = tuple(block for block in blocks if isinstance(block, Text | Picture | Document | Other))
+    extra = without_nulls(raw, "type", "tool_use_id", "content", "is_error")
+    return Result(
+        str(raw.get("tool_use_id")), parts, bool(raw.get("is_error")), server, kind if server else "", extra
+    )
+
+
+def _picture(raw: Mapping[str, Any]) -> Picture:
+    source = as_mapping(raw.get("source") or {}, "image.source")
+    extra = without_nulls(raw, "type", "source")
+    media_type = str(source.get("media_type") or "")
+    if isinstance(data := source.get("data"), str):
+        width, height = picture_size(data)
+        return Picture(_sha256(data), len(data), media_type, width, height, "", extra)
+    return Picture(b"", 0, media_type, 0, 0, str(source.get("url") or source.get("file_id") or ""), extra)
+
+
+def _document(raw: Mapping[str, Any]) -> Document:
+    source = as_mapping(raw.get("source") or {}, "document.source")
+    media_type, title = str(source.get("media_type") or ""), str(raw.get("title") or "")
+    extra = without_nulls(raw, "type", "source", "title")
+    data, content = source.get("data"), source.get("content")
+    if source.get("type") == "text" and isinstance(data, str):
+        return Document(b"", len(data), media_type, 0, title, data, "", extra)
+    if isinstance(data, str):
+        return Document(_sha256(data), len(data), media_type, _pages(data), title, "", "", extra)
+    if content is not None:
+        text = content if isinstance(content, str) else "\n".join(str(_field(part, "text")) for part in content)
+        return Document(_sha256(text), len(text), media_type, 0, title, text, "", extra)
+    return Document(b"", 0, media_type, 0, title, "", str(source.get("url") or source.get("file_id") or ""), extra)
+
+
+def _field(part: Any, name: str) -> Any:
+    return as_mapping(part, "document.source.content").get(name) or ""
+
+
+def _pages(encoded: str) -> int:
+    """Pages of a base64 PDF by its size alone: 60 KB a page, as an ordinary printed page has."""
+    return max(1, len(encoded) * 3 // 4 // 60_000)
+
+
+def _sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

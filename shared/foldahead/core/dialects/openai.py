@@ -1,0 +1,152 @@
+"""OpenAI chat completions: calls beside the content, each result a message of its own, system messages in the list."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from foldahead.core.dialect import Profile, as_mapping, usage_number, without_nulls
+from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
+from foldahead.core.pictures import picture_size
+from foldahead.errors import InvalidHistory
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_REASONING = ("reasoning_content", "reasoning")
+
+
+class OpenAIChat:
+    """Reads and makes chat messages. With `alternates`, for providers that refuse two of one role in a row."""
+
+    canonical = "openai"
+
+    def __init__(self, name: str, alternates: bool = False) -> None:
+        self.name = name
+        self.profile = Profile(opens_with_user=alternates, alternates=alternates)
+
+    def read(self, message: Any, at: int) -> Message:
+        where = f"messages[{at}]"
+        raw = as_mapping(message, where)
+        role = raw.get("role")
+        if role not in _ROLES:
+            raise InvalidHistory(f"{where}.role: expected one of {', '.join(_ROLES)}, got {role!r}")
+        content = _parts(raw.get("content"), f"{where}.content")
+        if role in ("tool", "function"):
+            call = str(raw.get("tool_call_id") or raw.get("name"))
+            return Message("tool", (Result(call, tuple(part for part in content if not isinstance(part, Thinking))),))
+        blocks: tuple[Block, ...] = (*_reasoning(raw), *content)
+        if role == "assistant":
+            blocks = (*blocks, *_calls(raw, where))
+        extra = {key: raw[key] for key in ("name", "refusal", "audio") if raw.get(key) is not None}
+        return Message(role, blocks, extra)
+
+    def user_message(self, text: str) -> Any:
+        return {"role": "user", "content": text}
+
+    def assistant_message(self, text: str) -> Any:
+        return {"role": "assistant", "content": text}
+
+    def with_stub(self, message: Any, block: int, stub: str) -> Any:
+        return {**as_mapping(message, "message"), "content": stub}
+
+    def without_thinking(self, message: Any) -> Any | None:
+        raw = as_mapping(message, "message")
+        return {key: raw[key] for key in raw if key not in _REASONING} if any(key in raw for key in _REASONING) else message
+
+    def without_blocks(self, message: Any, blocks: frozenset[int]) -> Any | None:
+        raw = dict(as_mapping(message, "message"))
+        before_calls = len(_reasoning(raw)) + len(_parts(raw.get("content"), "content"))
+        calls = [call for at, call in enumerate(raw.get("tool_calls") or []) if before_calls + at not in blocks]
+        if raw.get("role") in ("tool", "function"):
+            return None if 0 in blocks else message
+        content = raw.get("content")
+        if isinstance(content, list):
+            shift = len(_reasoning(raw))
+            raw["content"] = [part for at, part in enumerate(content) if at + shift not in blocks] or None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        elif isinstance(content, str) and len(_reasoning(raw)) in blocks:
+            raw["content"] = None
+        if "tool_calls" in raw:
+            raw["tool_calls"] = calls
+            if not calls:
+                del raw["tool_calls"]
+        return raw if raw.get("content") or raw.get("tool_calls") else None
+
+    def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:
+        """Breakpoints are no part of this format; proxies that take them do not refuse a fifth."""
+        return messages
+
+    def breakpoints(self, value: Any) -> int:
+        return 0
+
+    def context_tokens(self, usage: Any) -> int | None:
+        """Prompt and completion, without the reasoning, which does not come back."""
+        raw = usage if isinstance(usage, Mapping) else as_mapping(usage, "usage")  # pyright: ignore[reportUnknownVariableType]
+        details = raw.get("completion_tokens_details")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        reasoning = usage_number(details, "reasoning_tokens") if details is not None else 0
+        return usage_number(raw, "prompt_tokens") + usage_number(raw, "completion_tokens") - reasoning or None
+
+
+def _reasoning(raw: Mapping[str, Any]) -> tuple[Thinking, ...]:
+    return tuple(Thinking(text) for key in _REASONING if isinstance(text := raw.get(key), str) and text)[:1]
+
+
+def _calls(raw: Mapping[str, Any], where: str) -> tuple[Call, ...]:
+    listed = raw.get("tool_calls") or ()
+    if not isinstance(listed, list | tuple):
+        raise InvalidHistory(f"{where}.tool_calls: expected a list of calls, got {type(listed).__name__}")
+    calls = tuple(_call(call, f"{where}.tool_calls[{at}]") for at, call in enumerate(listed))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if (old := raw.get("function_call")) is not None:
+        function = as_mapping(old, f"{where}.function_call")
+        calls = (*calls, Call(str(function.get("name")), str(function.get("name")), function.get("arguments")))
+    return calls
+
+
+def _call(value: Any, where: str) -> Call:
+    raw = as_mapping(value, where)
+    kind = raw.get("type") or "function"
+    inner = as_mapping(raw.get(kind) or {}, f"{where}.{kind}")
+    extra = without_nulls(raw, "id", "type", "index", kind)
+    return Call(str(raw.get("id")), str(inner.get("name")), inner.get("arguments", inner.get("input")), False, extra)
+
+
+def _parts(content: Any, where: str) -> tuple[Part, ...]:
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (Text(content),)
+    if not isinstance(content, list | tuple):
+        raise InvalidHistory(f"{where}: expected a text, null or a list of parts, got {type(content).__name__}")
+    return tuple(_part(part, f"{where}[{at}]") for at, part in enumerate(content))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _part(value: Any, where: str) -> Part:
+    raw = as_mapping(value, where)
+    kind = raw.get("type")
+    match kind:
+        case "text":
+            if not isinstance(text := raw.get("text"), str):
+                raise InvalidHistory(f"{where}.text: expected a text, got {type(text).__name__}")
+            return Text(text, without_nulls(raw, "type", "text"))
+        case "image_url":
+            return _picture(raw.get("image_url"), where)
+        case "file":
+            file = as_mapping(raw.get("file") or {}, f"{where}.file")
+            data = str(file.get("file_data") or "")
+            name = str(file.get("filename") or "")
+            return Document(_sha256(data), len(data), "", 0, name, "", str(file.get("file_id") or ""))
+        case str():
+            return Other(kind, without_nulls(raw, "type"))
+        case _:
+            raise InvalidHistory(f"{where}.type: expected the name of a part's type, got {kind!r}")
+
+
+def _picture(value: Any, where: str) -> Picture:
+    raw: Mapping[str, Any] = {"url": value} if isinstance(value, str) else as_mapping(value or {}, f"{where}.image_url")
+    url, extra = str(raw.get("url") or ""), without_nulls(raw, "url")
+    if not url.startswith("data:"):
+        return Picture(b"", 0, "", 0, 0, url, extra)
+    header, _, data = url.partition(",")
+    width, height = picture_size(data)
+    return Picture(_sha256(data), len(data), header[5:].partition(";")[0], width, height, "", extra)
+
+
+def _sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

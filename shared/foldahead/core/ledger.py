@@ -1,0 +1,171 @@
+"""The running account of one history: heads, tokens, turns, places where it may be cut. O(1) a message.
+
+A ledger never holds what a message says, only what follows from it. The agent's side keeps one per session and
+appends to it as the history grows; everything that core decides is decided from it.
+"""
+
+from bisect import bisect_left, bisect_right
+from typing import Any
+
+from msgspec import Struct
+
+from foldahead.core import canonical
+from foldahead.core.dialect import Dialect
+from foldahead.core.messages import Block, Document, Message, Part, Result, Text, Thinking
+from foldahead.core.pairing import Fault, Pairing
+from foldahead.core.tokens import estimate
+from foldahead.core.wrapper import is_ours
+
+
+class Traits(Struct, frozen=True):
+    """What decisions need to know of one message."""
+
+    role: str
+    real_user: bool
+    """A user message with content other than tool results, and not ours."""
+    system: bool
+    thinking: bool
+    results: int
+
+
+class Ledger:
+    """The account of the first `len(ledger)` messages of a history, in one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.heads: list[bytes] = [canonical.first_head(dialect.canonical)]
+        self.traits: list[Traits] = []
+        self.tokens: list[int] = [0]
+        """`tokens[i]`: estimate of the first i messages together."""
+        self.chars: list[int] = [0]
+        """`chars[i]`: characters of content of the first i messages together."""
+        self.result_chars: list[int] = [0]
+        """The same of their tool results."""
+        self.turn_starts: list[int] = []
+        self.faults: list[Fault] = []
+        self._cuttable: list[bool] = []
+        self._pairing = Pairing()
+        self._real_users: list[int] = []
+        self._systems: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.traits)
+
+    @property
+    def head(self) -> bytes:
+        """The chain head of all messages."""
+        return self.heads[-1]
+
+    @property
+    def open_calls(self) -> tuple[tuple[int, str], ...]:
+        """Calls at the end that still wait for their result: (index, tool)."""
+        return self._pairing.open_calls
+
+    def append(self, message: Any) -> None:
+        """Take the next message. Raises `InvalidHistory` when it is none; the ledger is then as it was."""
+        at = len(self)
+        read = self.dialect.read(message, at)
+        step = self._pairing.step(read)
+        self.heads.append(canonical.next_head(self.head, canonical.digest(canonical.encode(step.message))))
+        traits = _traits_of(read)
+        self.traits.append(traits)
+        self.tokens.append(self.tokens[-1] + estimate(read))
+        self.chars.append(self.chars[-1] + _chars_of(read.blocks))
+        results = tuple(block for block in read.blocks if isinstance(block, Result) and not block.server)
+        self.result_chars.append(self.result_chars[-1] + _chars_of(results))
+        self._cuttable.append(step.cuttable_before)
+        self.faults.extend(step.faults)
+        if step.opens_turn:
+            self.turn_starts.append(at)
+        if traits.real_user:
+            self._real_users.append(at)
+        if traits.system:
+            self._systems.append(at)
+
+    def extend(self, messages: list[Any]) -> None:
+        """Take the messages that follow those it has, from a whole history."""
+        for message in messages[len(self) :]:
+            self.append(message)
+
+    def span_tokens(self, start: int, end: int) -> int:
+        """Estimate of the messages start..end."""
+        return self.tokens[end] - self.tokens[start]
+
+    def cuttable(self, at: int) -> bool:
+        """Whether history may be cut before the message at index `at`, or, with its length, at its end."""
+        return self._cuttable[at] if at < len(self) else self._pairing.cuttable
+
+    def stable_prefix_end(self) -> int:
+        """Index after the system and developer messages that head the list."""
+        at = 0
+        while at < len(self) and self.traits[at].system:
+            at += 1
+        return at
+
+    def systems(self, start: int, end: int) -> list[int]:
+        """System and developer messages within a span."""
+        return self._systems[bisect_left(self._systems, start) : bisect_left(self._systems, end)]
+
+    def last_real_user(self, before: int) -> int | None:
+        """The last real user message before an index."""
+        at = bisect_left(self._real_users, before)
+        return self._real_users[at - 1] if at else None
+
+    def turn_start_at(self, at: int) -> int:
+        """Where the turn begins that holds the message at an index: pairing starts anew there."""
+        turn = bisect_right(self.turn_starts, at)
+        return self.turn_starts[turn - 1] if turn else 0
+
+    def turn_of(self, at: int) -> int:
+        """Ordinal of the turn that the message at an index belongs to; 0 before the first."""
+        return bisect_right(self.turn_starts, at)
+
+
+def ledger_of(messages: list[Any], dialect: Dialect) -> Ledger:
+    """The account of a whole history."""
+    ledger = Ledger(dialect)
+    ledger.extend(messages)
+    return ledger
+
+
+def bodies_of(messages: list[Any], ledger: Ledger, start: int, end: int) -> list[bytes]:
+    """The canonical bodies of the messages start..end of the history that a ledger was made of.
+
+    Ends before the first message that no longer gives the head that it had: one that was edited in place.
+    """
+    pairing = Pairing()
+    found: list[bytes] = []
+    for at in range(ledger.turn_start_at(start), end):
+        body = canonical.encode(pairing.step(ledger.dialect.read(messages[at], at)).message)
+        if canonical.next_head(ledger.heads[at], canonical.digest(body)) != ledger.heads[at + 1]:
+            break
+        if at >= start:
+            found.append(body)
+    return found
+
+
+def _traits_of(message: Message) -> Traits:
+    results = [block for block in message.blocks if isinstance(block, Result) and not block.server]
+    speaks = any(not isinstance(block, Result) for block in message.blocks)
+    ours = bool(message.blocks) and isinstance(first := message.blocks[0], Text) and is_ours(first.text)
+    return Traits(
+        role=message.role,
+        real_user=message.role == "user" and speaks and not ours,
+        system=message.role in ("system", "developer"),
+        thinking=any(isinstance(block, Thinking) for block in message.blocks),
+        results=len(results),
+    )
+
+
+def _chars_of(blocks: tuple[Block, ...] | tuple[Part, ...]) -> int:
+    """Characters that the model reads: what the second seed measures the trailing grace in."""
+    total = 0
+    for block in blocks:
+        match block:
+            case Text() | Document():
+                total += len(block.text)
+            case Result():
+                total += _chars_of(block.parts)
+            case _:
+                pass
+    return total

@@ -1,0 +1,54 @@
+"""What stays in the view from inside a span: pins asked for, and those that go without saying."""
+
+from foldahead.core.ledger import Ledger
+from foldahead.core.record import Record
+
+
+def pins_of(ledger: Ledger, start: int, end: int, asked: frozenset[int]) -> dict[int, str]:
+    """Indices to pin within a span and why: asked for; system messages; the last real user message when the tail has none.
+
+    A pin takes its tool cycle along: a call never stands without its results.
+    """
+    reasons = {index: "pinned" for index in asked if start <= index < end}
+    reasons |= {index: "system" for index in ledger.systems(start, end)}
+    last = ledger.last_real_user(len(ledger))
+    if last is not None and start <= last < end:
+        reasons.setdefault(last, "last_user")
+    closed = dict(reasons)
+    for index, reason in reasons.items():
+        for neighbour in cycle_of(ledger, index):
+            if start <= neighbour < end:
+                closed.setdefault(neighbour, reason)
+    return dict(sorted(closed.items()))
+
+
+def cycle_of(ledger: Ledger, index: int) -> range:
+    """The messages that cannot be parted from the one at an index: those between the legal cuts around it."""
+    first, last = index, index + 1
+    while first > 0 and not ledger.cuttable(first):
+        first -= 1
+    while last < len(ledger) and not ledger.cuttable(last):
+        last += 1
+    return range(first, last)
+
+
+def pin_records(ledger: Ledger, pins: dict[int, str], now_ms: int) -> list[Record]:
+    """A record for each run of pinned messages."""
+    made: list[Record] = []
+    for index, reason in pins.items():
+        if made and made[-1].end == index and made[-1].reason == reason:
+            index_from = made.pop().start
+        else:
+            index_from = index
+        made.append(
+            Record(
+                kind="pinned",
+                start=index_from,
+                end=index + 1,
+                head_start=ledger.heads[index_from].hex(),
+                head_end=ledger.heads[index + 1].hex(),
+                reason=reason,
+                created_at_ms=now_ms,
+            )
+        )
+    return made

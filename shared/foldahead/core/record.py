@@ -1,0 +1,68 @@
+"""Records: every difference between a history and its view, as plain data.
+
+Records and the history give the view byte for byte, in any process, months later. They are plain JSON, so an
+agent may keep them beside its own transcript.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from foldahead.errors import UnusableRecord
+
+RECORD_VERSION = 1
+
+RecordKind = Literal["swapped", "elided", "truncated", "thinking_removed", "repaired", "pinned"]
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One appended fact about the messages `start` up to, not including, `end` of the original history.
+
+    `head_start` and `head_end` are the chain heads before and after them, hex: a record is used on no other history.
+    `message` is what was put in (swapped, truncated, repaired: None where the message was taken out);
+    `stubs` maps "index" or "index/block" to the text that took a result's place.
+    """
+
+    v: int = RECORD_VERSION
+    kind: RecordKind
+    start: int
+    end: int
+    head_start: str
+    head_end: str
+    cache_key: str | None = None
+    message: Any = None
+    stubs: dict[str, str] | None = None
+    reason: str | None = None
+    created_at_ms: int = 0
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What makes two records the same fact, whenever and wherever they were made."""
+        return (self.kind, self.start, self.end, self.head_start, self.head_end, self.cache_key, self.reason)
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether it takes back all that was recorded of these messages: a provider had refused the view."""
+        return self.kind == "swapped" and self.message is None
+
+    @property
+    def stands_for_span(self) -> bool:
+        """Whether its message stands for its span in the view."""
+        return self.kind in ("swapped", "truncated") and self.message is not None
+
+
+def encode_record(record: Record) -> bytes:
+    """A record as JSON with its fields in order; the same record always gives the same bytes."""
+    return msgspec.json.encode(msgspec.to_builtins(record) | {"v": record.v}, order="deterministic")
+
+
+def decode_record(data: bytes | str) -> Record:
+    """A record from JSON. Raises `UnusableRecord` when it is damaged or newer than this version reads."""
+    try:
+        record = msgspec.json.decode(data, type=Record)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnusableRecord(f"not a record: {error}") from error
+    if record.v > RECORD_VERSION:
+        raise UnusableRecord(f"record of version {record.v}: this foldahead reads up to {RECORD_VERSION}, upgrade it")
+    return record

@@ -1,0 +1,138 @@
+"""Secrets of known formats out of a text, before a summariser or a summary sees it (design section 6).
+
+One compiled expression finds what may be one (`text.secret_formats`), rules say whether the value is one
+(`text.secret_values`), and a mark `[redacted:<kind>]` takes its place. Precise rather than zealous: a general
+detector costs over a second a summary and eats code. Linear, deterministic, idempotent; never raises.
+"""
+
+import re
+
+from foldahead.core.text.secret_formats import SECRET
+from foldahead.core.text.secret_values import (
+    has_digit_and_letter,
+    is_password,
+    is_placeholder,
+    is_secret_value,
+    is_token,
+    key_names_no_secret,
+)
+
+REDACTION_VERSION = 1
+"""Part of every cache key: count up when a text is redacted differently than before."""
+
+_Found = re.Match[str]
+_Judgement = tuple[
+    int, int, str
+]  # start and end of the secret, its kind; no kind: none, go on looking at `end`
+
+_BASE64_RUN = re.compile(r"(?:(?:\s|\\[rn])*+[A-Za-z0-9+/=]{16,}+)*+")
+_LOOSE_END = re.compile(r"[,;&](?=[\w.\-]{1,40}\s{0,2}[=:])|\\[nrt\"']|[,;)\]}>.:!?]{1,8}$|</")
+_LOOKED_AT_CHARS = 256
+_REST = re.compile(r"[^\s\"'`]{0,16384}+")
+_NAME = re.compile(r"[\w.\-]*")
+_PASSWORD_KEYS = ("pass", "pwd", "密码", "密碼", "口令", "パスワード")
+_AUTHORISATIONS = ("header", "bearer")
+
+
+def redact(text: str) -> str:
+    """The text with every secret of a known format replaced by `[redacted:<kind>]`."""
+    out: list[str] = []
+    done = at = 0
+    while found := SECRET.search(text, at):
+        start, end, kind = _judge(found)
+        if kind:
+            out += text[done:start], f"[redacted:{kind}]"
+            done = end
+        at = max(end, found.start() + 1)
+    return "".join(out) + text[done:] if out else text
+
+
+def _judge(found: _Found) -> _Judgement:
+    match found.lastgroup:
+        case "token":
+            return *found.span(), "token" if is_token(found[0]) else ""
+        case "webhook":
+            return *found.span(), "webhook"
+        case "block":
+            return _private_key(found)
+        case "named":
+            return _named(found)
+        case group:
+            return _placed(found, group or "")
+
+
+def _private_key(found: _Found) -> _Judgement:
+    """A whole block; of one without its end what looks like the key, since the header alone may be code."""
+    if found[0].rstrip("-").endswith("PRIVATE KEY") or "-----END" in found[0]:
+        if found[0].count("-----") >= 4:
+            return *found.span(), "private_key"
+    body = found.string.index("-----", found.start() + 5) + 5
+    run = _BASE64_RUN.match(found.string, body, found.end())
+    end = run.end() if run else body
+    return found.start(), end, "private_key" if end > body else ""
+
+
+def _placed(found: _Found, group: str) -> _Judgement:
+    """A value that is a secret by where it stands: behind `Authorization:`, `mysql -p`, `user:` in a URL."""
+    start, end = found.span(group)
+    value = found[group]
+    if group == "login":
+        user, _, value = value.partition(":")
+        start += len(user) + 1
+    elif value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 2:
+        start, end, value = start + 1, end - 1, value[1:-1]
+    if is_placeholder(value) or (group == "login" and value.isdigit()):
+        return start, end, ""
+    if group in _AUTHORISATIONS:
+        plain = not has_digit_and_letter(value) and len(value) < (8 if found["scheme"] else 24)
+        return start, end, "" if plain or "(" in value else "authorization"
+    return start, end, "cookie" if group == "cookie" else "password"
+
+
+def _named(found: _Found) -> _Judgement:
+    """A value behind a name: `password = ...`, `"api_key": "..."`, `--token ...`."""
+    key_end = found.end("rest")
+    if key_names_no_secret(found["rest"]):
+        return found.start(), key_end, ""
+    quoted = found["quoted"] is not None
+    start, end = found.span("quoted" if quoted else "named")
+    if not quoted and (loose := _LOOSE_END.search(found.string, start, end)):
+        end = loose.start()
+    value, separator = found.string[start:end], found["sep"]
+    if separator == ">" and not found.string.startswith("</", end):
+        return start, key_end, ""
+    is_pass = found["key"].lower().startswith(_PASSWORD_KEYS)
+    judge = is_password if is_pass else is_secret_value
+    kind = "password" if is_pass else "secret"
+    if separator.strip(" \t") in ("", "is", "was", "to", "ist") and not _is_flag(found):
+        # Prose: only what no word looks like.
+        return (
+            start,
+            end if has_digit_and_letter(value) else key_end,
+            kind if (has_digit_and_letter(value) and judge(value, quoted=False, certain=False)) else "",
+        )
+    if end - start >= _LOOKED_AT_CHARS:
+        end = _REST.match(found.string, end).end()  # pyright: ignore[reportOptionalMemberAccess] - it matches nothing, too
+    certain = not quoted and (separator == ">" or _stands_alone(found, end))
+    if judge(value, quoted=quoted, certain=certain):
+        return start, end, kind
+    return start, key_end, ""
+
+
+def _is_flag(found: _Found) -> bool:
+    line = found.string.rfind(" ", max(0, found.start() - 40), found.start()) + 1
+    return found.string.startswith("-", line) and found["sep"].strip() == ""
+
+
+def _stands_alone(found: _Found, end: int) -> bool:
+    """Whether nothing but name, separator and value is on the line, or the name is an environment's or a flag's."""
+    text = found.string
+    if _is_flag(found):
+        return True
+    line = max(text.rfind("\n", max(0, found.start() - 80), found.start()), found.start() - 80) + 1
+    before = text[max(0, line) : found.start()].strip().removeprefix("export ").strip()
+    name = before.rpartition(" ")[2] + found["key"] + found["rest"]
+    if found["sep"] == "=" and (name.isupper() or name.startswith("--") or before[-1:] in ("?", "&")):
+        return True
+    tail = text[end : end + 2]
+    return (not before or _NAME.fullmatch(before) is not None) and tail[:1] in ("", "\n", "\r")

@@ -1,0 +1,100 @@
+"""A span as plain text for a summariser: who said what, tool results and arguments capped, nothing of secrets.
+
+    [transcript 7f3a... begins]
+    (0) user: ...
+    (1) assistant: ...
+        call toolu_1 read_file: {"path": "..."}
+    (2) user:
+        result of read_file: ... [… 18,204 of 20,204 characters left out …]
+    [transcript 7f3a... ends]
+
+The delimiter carries a nonce that no writer of the messages can know, and lines of the span that hold it are impossible
+for that reason. Pictures and thinking are left out, with a mark.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from foldahead.core.messages import Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
+from foldahead.core.redact import redact
+from foldahead.core.wrapper import neutralise
+
+_INDENT = "    "
+_MARGIN_CHARS = 4_096
+"""What is looked at beyond a cut, so that a secret across it is known for one."""
+
+
+def render_span(messages: Sequence[Message], tool_result_cap: int, nonce: str) -> str:
+    """The transcript of a span. `tool_result_cap`: characters of a result or of a call's arguments that stay."""
+    names: dict[str, str] = {}
+    lines = [f"[transcript {nonce} begins]"]
+    for at, message in enumerate(messages):
+        parts = [part for block in message.blocks for part in _rendered(block, tool_result_cap, names)]
+        first = parts.pop(0) if parts and isinstance(message.blocks[0], Text) else ""
+        lines.append(f"({at}) {message.role}: {first}".rstrip())
+        lines += [_INDENT + part for part in parts]
+    lines.append(f"[transcript {nonce} ends]")
+    return neutralise("\n".join(lines))
+
+
+def _rendered(block: Block, cap: int, names: dict[str, str]) -> Iterator[str]:
+    match block:
+        case Text():
+            yield redact(block.text)
+        case Thinking():
+            yield "[thinking left out]"
+        case Picture():
+            yield _picture(block)
+        case Document():
+            title = block.title or block.media_type
+            yield f"[document {redact(title)}] {_capped_safely(block.text, cap)}".rstrip()
+        case Call():
+            names[block.id] = block.name
+            yield f"call {block.name}: {_capped_safely(_spelled(block.arguments), cap)}"
+        case Result():
+            said = "\n".join(text for part in block.parts for text in _part(part))
+            kind = "error" if block.is_error else "result"
+            yield f"{kind} of {names.get(block.call, 'an unknown call')}: {_capped_safely(said, cap) or '[empty]'}"
+        case Other():
+            yield f"[{block.kind}] {_capped_safely(_spelled(block.value), cap)}"
+
+
+def _part(part: Block) -> Iterator[str]:
+    match part:
+        case Text():
+            yield part.text
+        case Picture():
+            yield _picture(part)
+        case Document():
+            yield f"[document {part.title or part.media_type}] {part.text}".rstrip()
+        case Other():
+            yield f"[{part.kind}] {_spelled(part.value)}"
+        case _:
+            return
+
+
+def _picture(picture: Picture) -> str:
+    size = f" {picture.width}x{picture.height}" if picture.width else ""
+    return f"[picture{size} left out]"
+
+
+def _capped_safely(text: str, cap: int) -> str:
+    """Capped, then redacted. The cut ends are looked at with what surrounds them, so that no half of a secret stays."""
+    if len(text) <= cap:
+        return redact(text)
+    head = cap * 2 // 3
+    tail = cap - head
+    mark = f"[… {len(text) - cap:,} of {len(text):,} characters left out …]"
+    opening = redact(text[: head + _MARGIN_CHARS])
+    closing = redact(text[max(0, len(text) - tail - _MARGIN_CHARS) :])
+    return f"{opening[:head]}\n{_INDENT}{mark}\n{_INDENT}{closing[max(0, len(closing) - tail) :] if tail else ''}"
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=repr)
+    except (RecursionError, ValueError):
+        return "[too deeply nested to show]"

@@ -1,0 +1,50 @@
+"""What a summariser is asked, and the cache key that names the answer."""
+
+import hashlib
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from foldahead.core.canonical import CANONICAL_VERSION
+
+SummaryKind = Literal["text", "native", "extract"]
+
+
+class SummaryRequest(Struct, frozen=True, kw_only=True):
+    """A summariser's only input besides the bodies that `head` commits to. All that changes the text is in here.
+
+    The span is the `message_count` messages from index `start`; `head` is the chain head after them. With a `parent`
+    (the cache key of the summary of the messages up to `parent_end`) the summariser folds: parent and what came since.
+    Tokens are estimates, uncalibrated, so that forks of a session ask for the same thing.
+    """
+
+    canonical_version: int = CANONICAL_VERSION
+    workspace: str
+    dialect: str
+    kind: SummaryKind
+    start: int
+    message_count: int
+    head: str
+    model: str
+    prompt_version: str
+    max_tokens: int
+    length_target_tokens: int
+    tool_result_cap: int
+    instructions: str = ""
+    redaction_version: int
+    index_version: int
+    parent: str = ""
+    parent_end: int = 0
+    envelope_digest: str = ""
+    """SHA-256 of system and tools; `native` only."""
+
+    @property
+    def end(self) -> int:
+        """Index into the original history at which the span ends."""
+        return self.start + self.message_count
+
+    @property
+    def cache_key(self) -> str:
+        """SHA-256 of this request, hex."""
+        return hashlib.sha256(msgspec.msgpack.encode(self, order="deterministic")).hexdigest()

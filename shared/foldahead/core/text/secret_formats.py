@@ -1,0 +1,94 @@
+"""The formats in which secrets are written, as ONE compiled expression.
+
+Every alternative is anchored on something rare (a token's own prefix, a keyword, `://`, a header), never on a
+run of word characters, and every repetition is bounded or possessive: the scan is linear in the text whatever
+the text is. Groups: `token` is a secret by itself; `block` a private key; `url`, `header`, `flag`, `named` hold
+a keyword and then a value that `redact` judges, since `password = ask()` is code and no secret.
+"""
+
+import re
+
+# Tokens that carry their maker's prefix (sources: the makers' documentation of their token formats).
+_PREFIXED = "|".join(
+    (
+        r"gh[pousr]_[A-Za-z0-9]{20,255}+",
+        r"github_pat_\w{22,255}+",
+        r"gl(?:pat|ptt|dt|rt|cbt|ft|soat|imt|agent|oas|ffct)-[\w.\-]{16,255}+",
+        r"xox[abeoprs]-[\w\-]{10,255}+",
+        r"xapp-[\w\-]{20,255}+",
+        r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{10,255}+",
+        r"whsec_[\w+/=]{16,255}+",
+        r"sk-(?:ant|proj|svcacct|admin|or|lf)-[\w\-]{16,512}+",
+        r"sk-[A-Za-z0-9]{20,255}+",
+        r"AIza[\w\-]{30,64}+",
+        r"ya29\.[\w\-.]{20,2048}+",
+        r"GOCSPX-[\w\-]{20,64}+",
+        r"1//0[\w\-]{30,255}+",
+        r"SK[0-9a-f]{32}(?!\w)",
+        r"AC[0-9a-f]{32}(?!\w)",
+        r"SG\.[\w\-]{16,64}+\.[\w\-]{16,128}+",
+        r"npm_[A-Za-z0-9]{30,64}+",
+        r"pypi-[\w\-]{20,512}+",
+        r"(?:hf|r8|gsk|fw|tvly)_[A-Za-z0-9]{24,128}+",
+        r"(?:xai|pplx|nvapi|csk|dop_v1|doo_v1|dor_v1|shpat|shpca|shppa|shpss|sbp|pscale_tkn"
+        r"|pscale_pw)[_\-][\w\-.]{24,255}+",
+        r"(?:lin_api|ntn|figd|dckr_pat|dckr_oat|sntrys|sntryu|glsa|glc|rubygems|secret|ATATT3\w"
+        r"|ATCTT3\w)_?[A-Za-z0-9_\-=]{32,512}+",
+        r"(?:PMAK|NRAK|HRKU|AGE-SECRET-KEY|dapi|key|sq0atp|sq0csp)-?[A-Za-z0-9\-]{30,255}+",
+        r"(?:hvs|hvb|dp\.pt|dp\.st)\.[\w\-.]{20,255}+",
+        r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+        r"eyJ[\w\-]{10,}+\.[\w\-]{8,}+\.[\w\-]*+",  # a JSON Web Token
+        r"[0-9]{8,10}:AA[\w\-]{32,36}(?![\w\-])",  # a Telegram bot
+        r"[0-9a-f]{32}-us[0-9]{1,2}(?!\w)",  # Mailchimp
+    )
+)
+_WEBHOOK = r"hooks\.slack\.com/(?:services|workflows)/[\w/]{10,200}+|discord(?:app)?\.com/api/webhooks/[\w/\-]{20,200}+"
+
+# Possessive, and it stops before the next five dashes: linear even when no END ever comes.
+_BLOCK = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^\-]|-(?!----))*+(?:-----END [A-Z0-9 ]{0,60}-----)?"
+
+_URL = r"://(?P<user>[^\s:/@\"'<>`]{0,128}+):(?P<url>[^\s/\"'<>`]{1,256})@"
+
+_HEADER = (
+    r"(?=[AaBbCcPpSs])(?:(?i:Authorization|Proxy-Authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"']?"
+    r"(?:(?P<scheme>(?i:Bearer|Basic|Token|Digest|ApiKey|Negotiate"
+    r"|AWS4-HMAC-SHA256))\s{1,4})?(?P<header>[^\s\"'`\\,;<>]{4,4096}+)"
+    r"|(?i:Bearer)\s{1,4}(?P<bearer>[\w.~+/=\-]{12,4096}+)"
+    r"|(?:(?i:Set-)?Cookie):\s{0,4}(?P<cookie>[^\r\n\"'`]{4,4096}+))"
+)
+
+_FLAG = (
+    r"(?:curl|wget|http|https)\b[^\r\n|;&]{0,200}?\s(?:-u"
+    r"|--user)[ =]{0,1}[\"']?(?P<login>[^\s:\"']{1,128}+:[^\s\"']{1,256}+)"
+    r"|(?:mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump)\b[^\r\n"
+    r"|;&]{0,200}?\s-p(?P<mysql>[^\s\"']{1,128}+|\"[^\"\r\n]{1,128}\"|'[^'\r\n]{1,128}')"
+    r"|sshpass\s+-p\s{0,4}(?P<sshpass>[^\s]{1,128}+)"
+    r"|redis-cli\b[^\r\n|;&]{0,120}?\s(?:-a|--pass)\s+(?P<redis>[^\s]{1,128}+)"
+    r"|\blogin\s{1,8}\S{1,128}+\s{1,8}password\s{1,8}(?P<netrc>\S{1,256}+)"
+    r"|(?:requirepass|masterauth)\s{1,8}(?P<redisconf>\S{1,256}+)"
+    r"|(?i:IDENTIFIED\s{1,4}BY)\s{1,4}(?P<sql>'[^'\r\n]{1,256}'|\"[^\"\r\n]{1,256}\")"
+    r"|^[\w.*\-]{1,128}+:(?:[0-9]{4,5}|\*):[^:\s]{1,64}+:[^:\s]{1,64}+:(?P<pgpass>[^:\s]{1,256}+)$"
+)
+
+# `key` is the word that names the value, `rest` what its name goes on with (`_access_key`, `Hash`, `s`).
+_KEY = (
+    r"(?P<key>[Pp](?i:assword|asswd|assphrase|asscode|asswort|wd)|PASS(?=\s{0,3}=)"
+    r"|(?<=_)PASS(?=[\"']?\s{0,3}:)|[Ss](?i:ecret)|[Tt](?i:oken)"
+    r"|[Aa](?i:pi[_\-\s]?key|ccess[_\-]?key|uth[_\-]?key|ccount[_\-]?key|pp[_\-]?key)"
+    r"|_auth(?=\s{0,3}=)|[Pp](?i:rivate[_\-]?key)|[Ee](?i:ncryption[_\-]?key)|[Ss](?i:igning[_\-]?key"
+    r"|hared[_\-]?access[_\-]?signature)"
+    r"|[Mm](?i:aster[_\-]?key)|密码|密碼|口令|パスワード|密钥)"
+)
+_NAMED = (
+    _KEY
+    + r"(?P<rest>[\w\-]{0,40}+)\]?\\?[\"'`]?"
+    + r"(?P<sep>\]?\s{0,8}(?::=|=>|===?|[:=：])\s{0,8}(?:(?i:is)\s)?|>|[ \t]{1,3}(?i:is|was|to|ist)[ \t]{1,3}|[ \t]{1,3}(?=[\"'])|(?<=--password)[ \t]{1,3}"
+    + r"|(?<=--token)[ \t]{1,3}|(?<=--secret)[ \t]{1,3}|(?<=--passwd)[ \t]{1,3}|(?<=-key)[ \t]{1,3}|(?<=-token)[ \t]{1,3}|(?<=-secret)[ \t]{1,3}|(?<=-password)[ \t]{1,3})"
+    + r"(?P<named>(?:[bfru]{0,2})(?P<quote>\\?\"\"\"|\\?[\"'`])(?P<quoted>[^\"'`\r\n\\]{0,512}+)|[^\s\"'`]{1,256}+)"
+)
+
+SECRET = re.compile(
+    rf"(?<![\w\-])(?=\w)(?:(?P<token>{_PREFIXED})|(?P<webhook>{_WEBHOOK})|{_HEADER}|{_FLAG})"
+    rf"|(?=[:\-])(?:{_URL}|(?P<block>{_BLOCK}))|(?=[PpSsTtCcAa_EeMm密口パ]){_NAMED}",
+    re.MULTILINE,
+)

@@ -1,0 +1,1 @@
+"""What runs on servers: the watcher, the Celery worker, the store and the `foldahead` command."""

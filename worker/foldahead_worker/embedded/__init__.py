@@ -1,0 +1,1 @@
+"""Servers that foldahead brings along, for machines where nothing is installed."""

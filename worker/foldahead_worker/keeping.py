@@ -1,0 +1,87 @@
+"""Keeping what agents report: records and events from the inbox to the database, and what a restart of Redis lost back."""
+
+import logging
+
+import msgspec
+
+from foldahead import keys, wire
+from foldahead.core.events import Envelope
+from foldahead.errors import UnusableRecord
+from foldahead_worker.clock import now_ms
+from foldahead_worker.delivery import ready_from
+from foldahead_worker.inbox import InboxEntry
+from foldahead_worker.store import Store
+from foldahead_worker.store.events import EventRow, append_events
+from foldahead_worker.store.records import RecordRow, append_records, records_of
+from foldahead_worker.store.sessions import forget_session, load_session
+from foldahead_worker.store.waiters import ready_for
+from foldahead_worker.switchboard import Switchboard
+
+ENTRIES_AT_ONCE = 500
+RESTORES_AT_ONCE = 50
+_log = logging.getLogger("foldahead.keeping")
+
+
+class Keeper:
+    """Reads the inbox and restores sessions. `name` tells this watcher from others in the consumer group."""
+
+    def __init__(self, name: str, store: Store, switchboard: Switchboard) -> None:
+        self._name = name
+        self._store = store
+        self._switchboard = switchboard
+
+    def keep(self, block_ms: int) -> int:
+        """Store what is in the inbox, waiting up to `block_ms` for something. Returns how many entries."""
+        entries = self._switchboard.inbox.read(self._name, ENTRIES_AT_ONCE, block_ms)
+        append_records(self._store, [_record_row(entry) for entry in entries if entry.kind == "record"])
+        events = [row for entry in entries if entry.kind == "event" and (row := _event_row(entry)) is not None]
+        append_events(self._store, events)
+        for row in events:
+            self._switchboard.add_event(row.json.encode())
+        for entry in entries:
+            if entry.kind == "forget":
+                forget_session(self._store, *keys.names_of(entry.member))
+        self._switchboard.inbox.acknowledge([entry.entry_id for entry in entries])
+        return len(entries)
+
+    def restore(self) -> int:
+        """Give sessions back that agents asked for and Redis does not know. Returns how many were asked for."""
+        members = self._switchboard.pop_restores(RESTORES_AT_ONCE)
+        for member in members:
+            workspace, session = keys.names_of(member)
+            row = load_session(self._store, workspace, session)
+            ready = [ready_from(found.summary) for found in ready_for(self._store, workspace, session)]
+            records = records_of(self._store, workspace, session)
+            self._switchboard.restore(member, _standing(row.standing) if row else None, ready, records)
+        return len(members)
+
+
+def _standing(encoded: bytes) -> wire.Standing | None:
+    try:
+        return wire.decode(encoded, wire.Standing)
+    except UnusableRecord as error:
+        _log.warning("a stored standing is not usable: %s", error)
+        return None
+
+
+def _record_row(entry: InboxEntry) -> RecordRow:
+    workspace, session = keys.names_of(entry.member)
+    return RecordRow(workspace=workspace, session=session, identity=entry.item_id.hex(), json=entry.data)
+
+
+def _event_row(entry: InboxEntry) -> EventRow | None:
+    """An agent's event as a row, under the names that its key says, whatever it says of itself."""
+    workspace, session = keys.names_of(entry.member)
+    try:
+        told = msgspec.json.decode(entry.data, type=Envelope)
+    except (msgspec.DecodeError, ValueError) as error:
+        _log.warning("an event of session %s is not usable: %s", session, error)
+        return None
+    event = msgspec.structs.replace(told, workspace=workspace, payload=told.payload | {"session_id": session})
+    return EventRow(
+        kind=event.type,
+        workspace=workspace,
+        session=session,
+        json=msgspec.json.encode(event).decode(),
+        created_at_ms=now_ms(),
+    )

@@ -1,0 +1,569 @@
+#!lua name=foldahead
+-- version: 1
+--
+-- The state of sessions in Redis, and the only code that writes it. docs/wire.md has every call's keys, arguments
+-- and reply. Redis's own clock is the only clock; nothing written here outlives SESSION_TTL_S unless it is renewed.
+-- Nothing is believed here: heads are compared, never proved. Who spends money on a body checks its chain.
+
+local WIRE = '1'
+local SESSION_TTL_S = 7 * 24 * 3600
+local RESTORE_TTL_S = 3600
+local JOB_RECHECK_MS = 60 * 1000 -- a job not heard of for so long is looked at again: a lost step repeats itself
+local MAX_BODY = 8 * 1024 * 1024
+local MAX_PUBLISH = 64 * 1024 * 1024
+local MAX_SESSION = 256 * 1024 * 1024
+local MAX_BODIES = 100000
+local MAX_RECORD = 256 * 1024
+local MAX_RECORDS = 10000
+local MAX_EVENT = 16 * 1024
+local MAX_STANDING = 256 * 1024 -- the policy in it holds instructions of any length
+local MAX_READY = 1024 * 1024
+local MAX_READY_ENTRIES = 8
+local MAX_NAME = 3072 -- a member: two names of 512 bytes, percent-encoded
+local MAX_ARMED = 1000000 -- of one shard
+local MAX_RESTORES = 10000
+local MAX_INBOX = 100000
+local HEAD = 32
+local FIXED = 17 -- arguments of fold_publish before its lists
+local BATCH = 500
+
+local function refuse(why)
+  return redis.error_reply('FOLDREFUSED ' .. why)
+end
+
+local function wrong_version(args)
+  if args[1] ~= WIRE then
+    return redis.error_reply('FOLDWIRE wire version ' .. tostring(args[1]) .. ': the server side speaks '
+      .. WIRE .. '; upgrade the older side')
+  end
+end
+
+local function now_ms()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local function field(state, name)
+  return redis.call('HGET', state, name) or ''
+end
+
+-- The revision starts at the clock, so that a caller's old one never equals a new one after a restart.
+local function revise(state)
+  if redis.call('HEXISTS', state, 'rev') == 0 then
+    redis.call('HSET', state, 'rev', whole(now_ms() * 1000))
+  end
+  redis.call('HINCRBY', state, 'rev', 1)
+end
+
+local function keep_alive(keys, count)
+  for at = 1, count do
+    redis.call('EXPIRE', keys[at], SESSION_TTL_S)
+  end
+end
+
+-- Records ---------------------------------------------------------------------------------------------------
+
+-- Appends what is not there yet. `first` is the number of the first; returns whether anything was new.
+local function add_records(state, records, pairs_, first)
+  local mark = field(state, 'mark')
+  local added = {}
+  for at = 1, #pairs_, 2 do
+    local id, json = pairs_[at], pairs_[at + 1]
+    if redis.call('HSETNX', records, id, whole(first + #added) .. ':' .. json) == 1 then
+      mark = redis.sha1hex(mark .. id)
+      added[#added + 1] = id
+    end
+  end
+  if #added > 0 then
+    redis.call('HSET', state, 'mark', mark)
+    revise(state)
+  end
+  return added
+end
+
+local function report(inbox, member, kind, id, data)
+  redis.call('XADD', inbox, 'MAXLEN', '~', MAX_INBOX, '*', 'kind', kind, 'member', member, 'id', id, 'data', data)
+  redis.call('EXPIRE', inbox, SESSION_TTL_S)
+end
+
+-- Events carry a number that grows within an incarnation: one that was sent twice is reported once.
+local function add_events(state, inbox, member, incarnation, events)
+  local seen = redis.call('HMGET', state, 'events_inc', 'events_n')
+  local last = seen[1] == incarnation and tonumber(seen[2]) or 0
+  for at = 1, #events, 2 do
+    local number = tonumber(events[at])
+    if number > last then
+      report(inbox, member, 'event', incarnation .. ':' .. events[at], events[at + 1])
+      last = number
+    end
+  end
+  redis.call('HSET', state, 'events_inc', incarnation, 'events_n', whole(last))
+end
+
+-- Bodies: list elements are 32 bytes of head after the message, 8 bytes of size so far, a flag, the body. ---------
+
+local function element_head(bodies, at)
+  local element = redis.call('LINDEX', bodies, at)
+  return element and string.sub(element, 1, HEAD)
+end
+
+local function head_at(state, bodies, count, at)
+  if at == 0 then
+    return field(state, 'first_head')
+  elseif at == count then
+    return field(state, 'end_head')
+  end
+  return element_head(bodies, at - 1)
+end
+
+local function size_at(state, bodies, count, at)
+  if at == 0 then
+    return 0
+  elseif at == count then
+    return tonumber(field(state, 'bytes')) or 0
+  end
+  return struct.unpack('>I8', redis.call('LINDEX', bodies, at - 1), HEAD + 1)
+end
+
+local function cut_bodies(bodies, count, from)
+  if from == 0 then
+    redis.call('UNLINK', bodies)
+  elseif from < count then
+    redis.call('LTRIM', bodies, 0, from - 1)
+  end
+end
+
+local function push_bodies(bodies, triples, size)
+  local batch = {}
+  for at = 1, #triples, 3 do
+    local body = triples[at + 2]
+    size = size + #body
+    batch[#batch + 1] = triples[at] .. struct.pack('>I8', size) .. triples[at + 1] .. body
+    if #batch == BATCH then
+      redis.call('RPUSH', bodies, unpack(batch))
+      batch = {}
+    end
+  end
+  if #batch > 0 then
+    redis.call('RPUSH', bodies, unpack(batch))
+  end
+  return size
+end
+
+-- Takes a run of bodies where it goes on from what is stored. Returns a refusal, or nothing.
+local function add_bodies(state, bodies, from, head_before, triples)
+  local count = redis.call('LLEN', bodies)
+  if from > count or (from > 0 and head_at(state, bodies, count, from) ~= head_before) then
+    return
+  end
+  local upto, last_head = from + #triples / 3, triples[#triples - 2]
+  if upto <= count and head_at(state, bodies, count, upto) == last_head then
+    return
+  end
+  local size = size_at(state, bodies, count, from)
+  for at = 3, #triples, 3 do
+    size = size + #triples[at]
+  end
+  if upto > MAX_BODIES then
+    return refuse('too many bodies in the session: ' .. upto .. ' of at most ' .. MAX_BODIES)
+  elseif size > MAX_SESSION then
+    return refuse('bodies of the session too large: ' .. whole(size) .. ' bytes of at most ' .. MAX_SESSION)
+  end
+  local before = size_at(state, bodies, count, from)
+  cut_bodies(bodies, count, from)
+  if from == 0 then
+    redis.call('HSET', state, 'first_head', head_before)
+  end
+  local bytes = push_bodies(bodies, triples, before)
+  redis.call('HSET', state, 'end_head', last_head, 'bytes', whole(bytes))
+end
+
+-- Index from which bodies are wanted, '' for none. Anchors are {index, head, ...} of the caller's history.
+local function wanted(state, bodies, messages, head, anchors)
+  local count = redis.call('LLEN', bodies)
+  if messages == 0 or count >= messages and head_at(state, bodies, count, messages) == head then
+    return ''
+  end
+  local best = 0
+  for at = 1, #anchors, 2 do
+    local index = tonumber(anchors[at])
+    if index > best and index <= count and head_at(state, bodies, count, index) == anchors[at + 1] then
+      best = index
+    end
+  end
+  return whole(best)
+end
+
+-- What is armed -------------------------------------------------------------------------------------------------
+
+-- Whether a session wants the watcher's look: it wants work, and no job has it, or the job must hurry now, or the
+-- job has not been heard of for long.
+local function wants(state, now)
+  local seen = redis.call('HMGET', state, 'due', 'job', 'job_at', 'job_due')
+  local due, job, job_at, job_due = seen[1], seen[2], tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
+  if not due or due == '' then
+    return false
+  elseif not job or job == '' then
+    return true
+  end
+  return (tonumber(due) == 0 and job_due > 0) or now - job_at > JOB_RECHECK_MS
+end
+
+local function arm(state, armed, member, now)
+  if not wants(state, now) then
+    redis.call('ZREM', armed, member)
+  elseif redis.call('ZCARD', armed) < MAX_ARMED or redis.call('ZSCORE', armed, member) then
+    redis.call('ZADD', armed, whole(now + tonumber(field(state, 'due'))), member)
+    redis.call('EXPIRE', armed, SESSION_TTL_S)
+  end
+end
+
+local function is_same(state, incarnation, n)
+  local seen = redis.call('HMGET', state, 'inc', 'n')
+  return seen[1] == incarnation and seen[2] == n
+end
+
+-- Replies ---------------------------------------------------------------------------------------------------
+
+local function news_of_ready(ready, known)
+  local news = {}
+  local has = {}
+  for _, key in ipairs(known) do
+    has[key] = true
+  end
+  local entries = redis.call('HGETALL', ready)
+  for at = 1, #entries, 2 do
+    if not has[entries[at]] then
+      news[#news + 1] = string.match(entries[at + 1], '^%d+:(.*)$')
+    end
+  end
+  return news
+end
+
+-- {known, rev, wanted, job, failed, overrides, mark, records or '' (the caller knows them), ready, standing, idle ms}
+local function answer(state, ready, records, policies, member, ask)
+  local seen = redis.call('HMGET', state, 'rev', 'job', 'failed', 'mark', 'standing', 'at_ms')
+  local mark = seen[4] or ''
+  local workspace = string.match(member, '^[^/]*')
+  local idle = seen[6] and whole(now_ms() - tonumber(seen[6])) or '0'
+  return {
+    1, seen[1] or '0', ask.wanted or '', seen[2] or '', seen[3] or '',
+    redis.call('HGET', policies, workspace) or '', mark,
+    mark ~= ask.mark and redis.call('HVALS', records) or '',
+    news_of_ready(ready, ask.ready), ask.whole and seen[5] or '', idle,
+  }
+end
+
+-- fold_publish ----------------------------------------------------------------------------------------------
+
+local function slice(args, from, count)
+  local part = {}
+  for at = from, from + count - 1 do
+    part[#part + 1] = args[at]
+  end
+  return part, from + count
+end
+
+-- The lists behind the fixed arguments, or nothing when their lengths do not add up.
+local function lists(args)
+  local counts = {}
+  for at = 13, FIXED do
+    counts[#counts + 1] = tonumber(args[at]) or -1
+  end
+  local sizes = { counts[1] * 3, counts[2] * 2, counts[3] * 2, counts[4], counts[5] * 2 }
+  local total = FIXED
+  for _, size in ipairs(sizes) do
+    if size < 0 or size % 1 ~= 0 then
+      return
+    end
+    total = total + size
+  end
+  if total ~= #args then
+    return
+  end
+  local found, at = {}, FIXED + 1
+  for index, size in ipairs(sizes) do
+    found[index], at = slice(args, at, size)
+  end
+  return { bodies = found[1], records = found[2], events = found[3], ready = found[4], anchors = found[5] }
+end
+
+local function too_large(items, step, offset, limit, name)
+  for at = offset, #items, step do
+    if #items[at] > limit then
+      return refuse(name .. ' too large: ' .. #items[at] .. ' bytes of at most ' .. limit)
+    end
+  end
+end
+
+local function bad_bodies(triples)
+  for at = 1, #triples, 3 do
+    if #triples[at] ~= HEAD or #triples[at + 1] ~= 1 then
+      return refuse('malformed body: expected a head of ' .. HEAD .. ' bytes and a flag of one')
+    end
+  end
+  return too_large(triples, 3, 3, MAX_BODY, 'body')
+end
+
+local function bad_numbers(args)
+  for _, at in ipairs({ 4, 6, 8, 11 }) do
+    local number = tonumber(args[at])
+    local may_be_empty = (at == 8 or at == 11) and args[at] == ''
+    if not may_be_empty and not (number and number >= 0 and number < 2 ^ 53 and number % 1 == 0) then
+      return refuse('malformed: argument ' .. at .. ' is no whole number')
+    end
+  end
+end
+
+-- Looks at a whole publish before anything is written: nothing is undone in Redis.
+local function bad_publish(keys, args, given)
+  if #keys ~= 7 or not given then
+    return refuse('malformed: fold_publish takes 7 keys and arguments as docs/wire.md says')
+  end
+  local total = 0
+  for at = 1, #args do
+    total = total + #args[at]
+  end
+  if total > MAX_PUBLISH then
+    return refuse('publish too large: ' .. whole(total) .. ' bytes of at most ' .. MAX_PUBLISH)
+  elseif #args[2] > MAX_NAME or #args[3] > 64 or #args[5] > MAX_STANDING then
+    return refuse('name, incarnation or standing too large')
+  elseif #given.records > 0 and redis.call('HLEN', keys[4]) + #given.records / 2 > MAX_RECORDS then
+    return refuse('too many records in the session: at most ' .. MAX_RECORDS)
+  end
+  return bad_numbers(args) or bad_bodies(given.bodies)
+    or too_large(given.records, 2, 2, MAX_RECORD, 'record') or too_large(given.events, 2, 2, MAX_EVENT, 'event')
+end
+
+local function is_old_news(state, incarnation, n)
+  local seen = redis.call('HMGET', state, 'inc', 'n')
+  return seen[1] == incarnation and tonumber(n) <= tonumber(seen[2])
+end
+
+local function publish(keys, args)
+  local given = lists(args)
+  local bad = wrong_version(args) or bad_publish(keys, args, given)
+  if bad then
+    return bad
+  end
+  local state, bodies, ready, records, armed, inbox, policies = unpack(keys)
+  local member, incarnation, n, messages, head = args[2], args[3], args[4], tonumber(args[6]), args[7]
+  local now, known_mark = now_ms(), args[10]
+  local upload = args[9] == '1'
+  if redis.call('HEXISTS', state, 'rev') == 0 then
+    revise(state)
+  end
+  local refused
+  if not is_old_news(state, incarnation, n) then
+    redis.call('HSET', state, 'inc', incarnation, 'n', n, 'standing', args[5], 'messages', args[6], 'head', head,
+      'due', args[8], 'upload', args[9], 'at_ms', whole(now))
+    arm(state, armed, member, now)
+    if #given.bodies > 0 then
+      refused = add_bodies(state, bodies, tonumber(args[11]), args[12], given.bodies)
+    end
+  end
+  if #given.records > 0 then
+    local knew_all = field(state, 'mark') == known_mark
+    for _, id in ipairs(add_records(state, records, given.records, redis.call('HLEN', records))) do
+      report(inbox, member, 'record', id, '')
+    end
+    known_mark = knew_all and field(state, 'mark') or known_mark
+  end
+  if #given.events > 0 then
+    add_events(state, inbox, member, incarnation, given.events)
+  end
+  keep_alive(keys, 4)
+  return refused or answer(state, ready, records, policies, member, {
+    wanted = upload and wanted(state, bodies, messages, head, given.anchors) or '',
+    mark = known_mark, ready = given.ready,
+  })
+end
+
+-- The other calls of an agent -----------------------------------------------------------------------------------
+
+-- KEYS state bodies ready records policies; ARGV version member rev mark ready-key...
+local function look(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  end
+  local state, bodies = keys[1], keys[2]
+  local seen = redis.call('HMGET', state, 'rev', 'upload', 'messages')
+  if not seen[1] then
+    return { 0 }
+  elseif seen[1] == args[3] then
+    return {}
+  end
+  local gone = seen[2] == '1' and tonumber(seen[3]) > 0 and redis.call('LLEN', bodies) == 0
+  return answer(state, keys[3], keys[4], keys[5], args[2],
+    { wanted = gone and '0' or '', mark = args[4], ready = slice(args, 5, #args - 4) })
+end
+
+-- KEYS state ready records policies restore; ARGV version member
+local function resume(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  end
+  local state, ready, records, policies, restore = unpack(keys)
+  if redis.call('EXISTS', state) == 0 then
+    if #args[2] <= MAX_NAME and redis.call('SCARD', restore) < MAX_RESTORES then
+      redis.call('SADD', restore, args[2])
+      redis.call('EXPIRE', restore, RESTORE_TTL_S)
+    end
+    return { 0 }
+  end
+  return answer(state, ready, records, policies, args[2], { mark = false, ready = {}, whole = true })
+end
+
+-- KEYS state bodies ready records armed restore inbox; ARGV version member
+local function forget(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  end
+  redis.call('UNLINK', keys[1], keys[2], keys[3], keys[4])
+  redis.call('ZREM', keys[5], args[2])
+  redis.call('SREM', keys[6], args[2])
+  report(keys[7], args[2], 'forget', '', '')
+  return 1
+end
+
+-- The calls of the server side ------------------------------------------------------------------------------------
+
+-- KEYS state ready armed; ARGV version member incarnation n action value due
+-- action: job (value: cache key), wait (value: ms), drop. Returns whether the state is still the one that was seen.
+local function settle(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  end
+  local state, ready, armed, member, action, value = keys[1], keys[2], keys[3], args[2], args[5], args[6]
+  if redis.call('EXISTS', state) == 0 then
+    redis.call('ZREM', armed, member)
+    return 0
+  end
+  local same, now = is_same(state, args[3], args[4]), now_ms()
+  if action == 'job' then
+    if redis.call('HEXISTS', ready, value) == 0 then
+      redis.call('HSET', state, 'job', value, 'job_at', whole(now), 'job_due', args[7], 'failed', '')
+      revise(state)
+    end
+    if same or not wants(state, now) then
+      redis.call('ZREM', armed, member)
+    end
+  elseif same and action == 'wait' then
+    redis.call('ZADD', armed, whole(now + tonumber(value)), member)
+  elseif same then
+    redis.call('ZREM', armed, member)
+  end
+  return same and 1 or 0
+end
+
+-- Keeps the entries that end last: those that end first stand for the least.
+local function drop_shortest(ready, newest)
+  while redis.call('HLEN', ready) > MAX_READY_ENTRIES do
+    local entries, shortest, least = redis.call('HGETALL', ready), nil, nil
+    for at = 1, #entries, 2 do
+      local ends_at = tonumber(string.match(entries[at + 1], '^%d+'))
+      if entries[at] ~= newest and (not least or ends_at < least) then
+        shortest, least = entries[at], ends_at
+      end
+    end
+    redis.call('HDEL', ready, shortest)
+  end
+end
+
+-- KEYS state ready; ARGV version cache_key end blob. Returns 0 where the session is not known.
+local function make_ready(keys, args)
+  local bad = wrong_version(args) or too_large(args, 4, 4, MAX_READY, 'summary')
+  if bad then
+    return bad
+  end
+  local state, ready, key = keys[1], keys[2], args[2]
+  if redis.call('EXISTS', state) == 0 then
+    return 0
+  end
+  redis.call('HSET', ready, key, args[3] .. ':' .. args[4])
+  drop_shortest(ready, key)
+  if field(state, 'job') == key then
+    redis.call('HSET', state, 'job', '', 'failed', '')
+  end
+  revise(state)
+  redis.call('PEXPIRE', ready, redis.call('PTTL', state))
+  return 1
+end
+
+-- KEYS state; ARGV version cache_key reason
+local function failed(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  end
+  local job = redis.call('HGET', keys[1], 'job')
+  if not job or job ~= args[2] then
+    return 0
+  end
+  redis.call('HSET', keys[1], 'job', '', 'failed', args[3])
+  revise(keys[1])
+  return 1
+end
+
+-- KEYS state bodies; ARGV version. The agent is asked for all of them again.
+local function discard(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  end
+  if redis.call('EXISTS', keys[1]) == 0 then
+    return 0
+  end
+  redis.call('UNLINK', keys[2])
+  redis.call('HDEL', keys[1], 'first_head', 'end_head', 'bytes')
+  revise(keys[1])
+  return 1
+end
+
+-- KEYS state ready records restore; ARGV version member standing ready-count records-count, then
+-- (cache key, end, blob)... (id, json)... A session that lives keeps its own standing; records are united, the
+-- restored ones first.
+local function restore(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  end
+  local state, ready, records, ready_count, record_count = keys[1], keys[2], keys[3], tonumber(args[4]), tonumber(args[5])
+  if #args ~= 5 + 3 * ready_count + 2 * record_count then
+    return refuse('malformed: fold_restore takes arguments as docs/wire.md says')
+  end
+  local was_known = redis.call('EXISTS', state) == 1
+  if not was_known and args[3] ~= '' then
+    redis.call('HSET', state, 'standing', args[3])
+  end
+  local summaries, at = slice(args, 6, 3 * ready_count)
+  for index = 1, #summaries, 3 do
+    redis.call('HSETNX', ready, summaries[index], summaries[index + 1] .. ':' .. summaries[index + 2])
+    drop_shortest(ready, '')
+  end
+  local first = (tonumber(field(state, 'first_record')) or 0) - record_count
+  add_records(state, records, (slice(args, at, 2 * record_count)), first)
+  redis.call('HSET', state, 'first_record', whole(first))
+  revise(state)
+  redis.call('SREM', keys[4], args[2])
+  keep_alive(keys, 3)
+  return was_known and 0 or 1
+end
+
+redis.register_function('fold_publish', publish)
+redis.register_function({ function_name = 'fold_look', callback = look, flags = { 'no-writes' } })
+redis.register_function('fold_resume', resume)
+redis.register_function('fold_forget', forget)
+redis.register_function('fold_settle', settle)
+redis.register_function('fold_ready', make_ready)
+redis.register_function('fold_failed', failed)
+redis.register_function('fold_discard', discard)
+redis.register_function('fold_restore', restore)

@@ -1,0 +1,109 @@
+"""Events on the server side: to the capped live stream and to the database, one set for each waiter."""
+
+import logging
+
+import msgspec
+import redis
+
+from foldahead.core.events import (
+    CompactionCompleted,
+    CompactionFailed,
+    CompactionStarted,
+    Event,
+    FailureMode,
+    Trigger,
+    envelope,
+)
+from foldahead.core.request import SummaryRequest
+from foldahead_worker.clock import now_ms
+from foldahead_worker.store import Store, StoreError
+from foldahead_worker.store.events import EventRow, append_events
+from foldahead_worker.store.summaries import Summary
+from foldahead_worker.store.waiters import Waiter
+from foldahead_worker.switchboard import Switchboard
+
+_log = logging.getLogger("foldahead.events")
+PICO = 1_000_000_000_000
+
+
+class Reporter:
+    """Reports what happened to sessions. An event that cannot be written is logged and lost; no work waits for it."""
+
+    def __init__(self, store: Store, switchboard: Switchboard) -> None:
+        self._store = store
+        self._switchboard = switchboard
+
+    def report(self, workspace: str, events: list[Event]) -> None:
+        """Write events of one workspace to the stream and the database."""
+        at_ms = now_ms()
+        rows: list[EventRow] = []
+        for event in events:
+            enveloped = envelope(event, workspace, at_ms)
+            encoded = msgspec.json.encode(enveloped)
+            rows.append(
+                EventRow(
+                    kind=enveloped.type,
+                    workspace=workspace,
+                    session=event.session_id,
+                    json=encoded.decode(),
+                    created_at_ms=at_ms,
+                )
+            )
+            self._stream(encoded)
+        try:
+            append_events(self._store, rows)
+        except StoreError as error:
+            _log.warning("events not stored: %s", error)
+
+    def _stream(self, encoded: bytes) -> None:
+        try:
+            self._switchboard.add_event(encoded)
+        except redis.RedisError as error:
+            _log.warning("event not streamed: %s", type(error).__name__)
+
+
+def trigger_of(waiter: Waiter) -> Trigger:
+    """What made the session ask."""
+    return "hard_cap" if waiter.urgency == "forced" else "threshold"
+
+
+def started(waiter: Waiter, request: SummaryRequest, span_tokens: int) -> CompactionStarted:
+    """A job was leased for this waiter."""
+    return CompactionStarted(
+        session_id=waiter.session,
+        turn_id=waiter.turn_id,
+        watermark_before=waiter.watermark_before,
+        span_message_count=request.message_count,
+        span_token_count_in=span_tokens,
+        threshold_or_hard_cap=trigger_of(waiter),
+    )
+
+
+def completed(waiter: Waiter, summary: Summary, *, cache_hit: bool, latency_ms: int) -> CompactionCompleted:
+    """A summary is there for this waiter; only the first to ask is told its cost."""
+    return CompactionCompleted(
+        session_id=waiter.session,
+        turn_id=waiter.turn_id,
+        watermark_before=waiter.watermark_before,
+        watermark_after=waiter.end,
+        span_message_count=waiter.end - waiter.start,
+        span_token_count_in=summary.span_token_count_in,
+        span_token_count_out=summary.span_token_count_out,
+        cache_hit=cache_hit,
+        cache_key=summary.cache_key,
+        cost_usd=0.0 if cache_hit else summary.cost_picodollars / PICO,
+        latency_ms=latency_ms,
+    )
+
+
+def failed(waiter: Waiter, mode: FailureMode, error_class: str, message: str) -> CompactionFailed:
+    """The job ended without a summary."""
+    return CompactionFailed(
+        session_id=waiter.session,
+        turn_id=waiter.turn_id,
+        watermark_before=waiter.watermark_before,
+        span_message_count=waiter.end - waiter.start,
+        failure_mode=mode,
+        error_class=error_class,
+        error_message=message,
+    )

@@ -1,0 +1,99 @@
+"""The one place where the environment is read. Everything else takes a `Settings`, or parts of it, as an argument."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from foldahead.errors import FoldaheadError
+
+DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
+
+
+class InvalidSettings(FoldaheadError, ValueError):
+    """A setting cannot be used. The text names the variable and what was expected."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How the server side runs. Variable names are in docs/operations.md."""
+
+    redis_url: str
+    database_url: str
+    broker_url: str
+    summarizer: str = "auto"
+    """`auto`: a model where there is a key for it, else `extract`; `extract`: rules only."""
+    anthropic_api_key: str = ""
+    anthropic_base_url: str = ""
+    concurrency: int = 64
+    """Summaries at once in one worker process."""
+    call_deadline_s: float = 300.0
+    lease_dead_after_s: float = 15.0
+    """A lease whose heartbeat was seen unchanged for this long is dead."""
+    cache_max_rows: int = 1_000
+    """Summaries kept per workspace."""
+    summary_delay_s: float = 0.0
+    """Slows every summary: for trying things out."""
+
+
+def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of this process. Raises `InvalidSettings`."""
+    env = os.environ if environ is None else environ
+    redis_url = env.get("FOLDAHEAD_REDIS_URL", DEFAULT_REDIS_URL)
+    summarizer = env.get("FOLDAHEAD_SUMMARIZER", "auto")
+    if summarizer not in ("auto", "extract"):
+        raise InvalidSettings(f"FOLDAHEAD_SUMMARIZER: expected auto or extract, got {summarizer!r}")
+    return Settings(
+        redis_url=_redis_url("FOLDAHEAD_REDIS_URL", redis_url),
+        database_url=_secret(env, "FOLDAHEAD_DATABASE_URL") or default_database_url(env),
+        broker_url=env.get("FOLDAHEAD_BROKER_URL", redis_url),
+        summarizer=summarizer,
+        anthropic_api_key=_secret(env, "ANTHROPIC_API_KEY"),
+        anthropic_base_url=env.get("ANTHROPIC_BASE_URL", ""),
+        concurrency=_whole(env, "FOLDAHEAD_CONCURRENCY", 64),
+        call_deadline_s=_number(env, "FOLDAHEAD_CALL_DEADLINE_S", 300.0),
+        lease_dead_after_s=_number(env, "FOLDAHEAD_LEASE_DEAD_AFTER_S", 15.0),
+        cache_max_rows=_whole(env, "FOLDAHEAD_CACHE_MAX_ROWS", 1_000),
+        summary_delay_s=_number(env, "FOLDAHEAD_SUMMARY_DELAY_S", 0.0, least=0.0),
+    )
+
+
+def default_database_url(env: Mapping[str, str]) -> str:
+    """A SQLite file in the user's state folder."""
+    state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME", "/tmp")) / ".local" / "state")  # noqa: S108
+    return f"sqlite:///{state}/foldahead/foldahead.db"
+
+
+def _secret(env: Mapping[str, str], name: str) -> str:
+    """A value, or the content of the file that NAME_FILE names (as container secrets are given)."""
+    if path := env.get(f"{name}_FILE"):
+        try:
+            return Path(path).read_text("utf8").strip()
+        except OSError as error:
+            raise InvalidSettings(f"{name}_FILE: cannot read {path!r}: {error.strerror}") from error
+    return env.get(name, "")
+
+
+def _redis_url(name: str, url: str) -> str:
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise InvalidSettings(f"{name}: expected redis://, rediss:// or unix://, got {url.partition(':')[0]!r}")
+    if "cluster" in url.partition("?")[2]:
+        raise InvalidSettings(f"{name}: Redis Cluster is not supported (Celery's transport does not support it)")
+    return url
+
+
+def _number(env: Mapping[str, str], name: str, default: float, least: float = 0.01) -> float:
+    try:
+        value = float(env.get(name, default))
+    except ValueError:
+        raise InvalidSettings(f"{name}: expected a number, got {env[name]!r}") from None
+    if not value >= least:
+        raise InvalidSettings(f"{name}: expected at least {least:g}, got {value:g}")
+    return value
+
+
+def _whole(env: Mapping[str, str], name: str, default: int) -> int:
+    value = _number(env, name, default, least=1)
+    if value != int(value):
+        raise InvalidSettings(f"{name}: expected a whole number, got {value:g}")
+    return int(value)

@@ -1,0 +1,260 @@
+"""The server side's view of what is in Redis: who wants work, who waits for it, what agents reported.
+
+Typed wrappers around the function library; nothing else on the server side touches a session's keys. Nothing
+read here is believed: who spends money on bodies checks that they hash to the head that was asked for.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import redis
+from msgspec import Struct
+
+from foldahead import keys, wire
+from foldahead.calls import record_id, unpack_body
+from foldahead.errors import UnusableRecord
+from foldahead_worker.inbox import Inbox
+from foldahead_worker.library import load
+
+MAX_EVENTS = 10_000
+"""Entries of the live stream of events, about."""
+HEAD_BYTES = 32
+HEADER_BYTES = HEAD_BYTES + 8 + 1
+"""Of a stored body: the head after it, the size of all bodies so far, a flag."""
+BODIES_A_READ = 200
+RELOAD_ON = "Function not found"
+
+_STATE = ("inc", "n", "standing", "job", "failed", "due")
+Value = TypeVar("Value")
+
+
+class Armed(Struct, frozen=True, kw_only=True):
+    """A session that is due for a look, as it was when it was seen: `settle_*` compare with that.
+
+    With a `job` it is looked at again, either because it is due at once and was not when the job was asked for,
+    or because nothing was heard of the job for a minute.
+    """
+
+    member: str
+    incarnation: str
+    n: int
+    standing: wire.Standing
+    job: str = ""
+    """Cache key of the job under way."""
+    failed: str = ""
+    """Why the last one failed, when none is under way."""
+    due_ms: int = 0
+    """How far ahead of its need the session asked: 0 is at once."""
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """What `status` shows of Redis."""
+
+    armed: int
+    restores: int
+    inbox: int
+    inbox_lag: int
+    """Entries that no watcher was given yet."""
+    inbox_pending: int
+    """Entries that a watcher was given and has not done with."""
+    events: int
+
+
+class Switchboard:
+    """For one thread or many; all methods raise redis.RedisError when Redis cannot be asked."""
+
+    def __init__(self, client: "redis.Redis") -> None:
+        """`client` with bytes replies. The library is loaded when a call finds it missing."""
+        self._client: Any = client
+        self.inbox = Inbox(client)
+
+    def due(self, limit: int) -> list[Armed]:
+        """The sessions whose deadline has come by Redis's clock, the most overdue first, over all shards.
+
+        Members without a state, or with one that this version cannot read, are disarmed and left out.
+        """
+        seconds, micros = self._client.time()
+        now_ms = seconds * 1000 + micros // 1000
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.zrangebyscore(keys.armed(shard), "-inf", now_ms, start=0, num=limit, withscores=True)
+        scored = [entry for entries in pipeline.execute() for entry in entries]
+        scored.sort(key=lambda entry: entry[1])
+        members = [name.decode() for name, _ in scored[:limit]]
+        found = zip(members, self._states(members), strict=True)
+        return [armed for member, state in found if (armed := self._armed(member, state)) is not None]
+
+    def look(self, member: str) -> Armed | None:
+        """A session as it stands, armed or not. None where Redis has no usable state of it."""
+        return _read_state(member, self._states([member])[0])
+
+    def settle_job(self, seen: Armed, cache_key: str) -> bool:
+        """A job row exists: the session waits for it. Returns whether the session is still as it was seen."""
+        return self._settle(seen, "job", cache_key)
+
+    def settle_wait(self, seen: Armed, wait_ms: int) -> bool:
+        """Look again after `wait_ms`, unless the session published since. Returns whether it did not."""
+        return self._settle(seen, "wait", str(max(0, wait_ms)))
+
+    def settle_drop(self, seen: Armed) -> bool:
+        """Nothing to do until the next publish. Returns whether the session is still as it was seen."""
+        return self._settle(seen, "drop", "")
+
+    def ready(self, member: str, ready: wire.Ready) -> bool:
+        """Put a summary at a session's disposal. Returns whether Redis knows the session."""
+        return bool(
+            self._call(
+                "fold_ready",
+                (keys.state(member), keys.ready(member)),
+                (ready.cache_key, ready.end, wire.encode(ready)),
+            )
+        )
+
+    def failed(self, member: str, cache_key: str, reason: str) -> bool:
+        """Tell a session that its job failed. Returns whether that job was the one it waits for."""
+        return bool(self._call("fold_failed", (keys.state(member),), (cache_key, reason)))
+
+    def bodies(
+        self, member: str, start: int = 0, end: int | None = None
+    ) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+        """Bodies of the messages from `start` to before `end`: (start, head before, [(head after, body)]).
+
+        The list ends early where Redis has no more, or one is damaged; an unknown `head before` is empty.
+        """
+        before = self._head_before(member, start)
+        found: list[tuple[bytes, bytes]] = []
+        at = start
+        while end is None or at < end:
+            last = at + BODIES_A_READ if end is None else min(at + BODIES_A_READ, end)
+            elements: list[bytes] = self._client.lrange(keys.bodies(member), at, last - 1)
+            for element in elements:
+                body = unpack_body(element[HEADER_BYTES - 1 : HEADER_BYTES], element[HEADER_BYTES:])
+                if body is None:
+                    return start, before, found
+                found.append((element[:HEAD_BYTES], body))
+            if at + len(elements) < last:
+                break
+            at = last
+        return start, before, found
+
+    def discard_bodies(self, member: str) -> bool:
+        """The stored bodies do not hash to their heads: have the agent send all of them again."""
+        return bool(self._call("fold_discard", (keys.state(member), keys.bodies(member)), ()))
+
+    def restore(
+        self,
+        member: str,
+        standing: wire.Standing | None,
+        ready: Sequence[wire.Ready],
+        records: Sequence[bytes],
+    ) -> bool:
+        """Give back what the database knows of a session. Returns whether Redis knew nothing of it.
+
+        Where it knows the session by now, its own standing stays, and records and summaries are united. With
+        nothing given Redis then knows that there is nothing, and an agent that resumes need not wait.
+        """
+        arguments: list[bytes | str | int] = [
+            member,
+            b"" if standing is None else wire.encode(standing),
+            len(ready),
+            len(records),
+        ]
+        for summary in ready:
+            arguments += [summary.cache_key, summary.end, wire.encode(summary)]
+        for record in records:
+            arguments += [record_id(record), record]
+        touched = (keys.state(member), keys.ready(member), keys.records(member), keys.RESTORE_SET)
+        return bool(self._call("fold_restore", touched, arguments))
+
+    def pop_restores(self, limit: int) -> list[str]:
+        """Sessions that an agent asked for and Redis does not know; each is given to one caller."""
+        popped: list[bytes] | None = self._client.spop(keys.RESTORE_SET, limit)
+        return [name.decode() for name in popped or ()]
+
+    def add_event(self, event: bytes) -> None:
+        """Append one event, JSON, to the live stream, which forgets the oldest."""
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.xadd(keys.EVENTS_STREAM, {"event": event}, maxlen=MAX_EVENTS, approximate=True)
+        pipeline.expire(keys.EVENTS_STREAM, keys.SESSION_TTL_S)
+        pipeline.execute()
+
+    def counts(self) -> Counts:
+        """How much is waiting where."""
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.zcard(keys.armed(shard))
+        pipeline.scard(keys.RESTORE_SET)
+        pipeline.xlen(keys.EVENTS_STREAM)
+        counted: list[int] = pipeline.execute()
+        *armed, restores, events = counted
+        inbox = self.inbox.counts()
+        return Counts(
+            armed=sum(armed),
+            restores=restores,
+            inbox=inbox.entries,
+            inbox_lag=inbox.lag,
+            inbox_pending=inbox.pending,
+            events=events,
+        )
+
+    def _states(self, members: Iterable[str]) -> list[list[bytes | None]]:
+        pipeline = self._client.pipeline(transaction=False)
+        for member in members:
+            pipeline.hmget(keys.state(member), *_STATE)
+        return pipeline.execute()
+
+    def _armed(self, member: str, state: list[bytes | None]) -> Armed | None:
+        armed = _read_state(member, state)
+        if armed is None:
+            incarnation, n = (value.decode() if value else "" for value in state[:2])
+            self._settle_as(member, (incarnation, n), "drop", "", 0)
+        return armed
+
+    def _settle(self, seen: Armed, action: str, value: str) -> bool:
+        return self._settle_as(seen.member, (seen.incarnation, str(seen.n)), action, value, seen.due_ms)
+
+    def _settle_as(self, member: str, seen: tuple[str, str], action: str, value: str, due_ms: int) -> bool:
+        touched = (keys.state(member), keys.ready(member), keys.armed(keys.shard_of(member)))
+        return bool(self._call("fold_settle", touched, (member, *seen, action, value, due_ms)))
+
+    def _head_before(self, member: str, start: int) -> bytes:
+        if start == 0:
+            return self._client.hget(keys.state(member), "first_head") or b""
+        element: bytes | None = self._client.lindex(keys.bodies(member), start - 1)
+        return element[:HEAD_BYTES] if element else b""
+
+    def _call(self, function: str, touched: Sequence[str], arguments: Sequence[bytes | str | int]) -> Any:
+        def call() -> Any:
+            return self._client.fcall(function, len(touched), *touched, wire.WIRE_VERSION, *arguments)
+
+        return self._with_library(call)
+
+    def _with_library(self, call: Callable[[], Value]) -> Value:
+        """A server that was restarted has no library: it is loaded, and the call made once more."""
+        try:
+            return call()
+        except redis.ResponseError as error:
+            if RELOAD_ON not in str(error):
+                raise
+            load(self._client)
+            return call()
+
+
+def _read_state(member: str, state: list[bytes | None]) -> Armed | None:
+    incarnation, n, standing, job, failed, due = state
+    if standing is None or n is None or incarnation is None:
+        return None
+    try:
+        decoded = wire.decode(standing, wire.Standing)
+        number, due_ms = int(n), int(due or 0)
+    except (UnusableRecord, ValueError):
+        return None
+    return Armed(
+        member=member,
+        incarnation=incarnation.decode(),
+        n=number,
+        standing=decoded,
+        job=(job or b"").decode(),
+        failed=(failed or b"").decode("utf-8", "replace"),
+        due_ms=due_ms,
+    )
