@@ -19,6 +19,7 @@ class Scribe:
         self.member = keys.member(workspace, name)
         self.due_in_s = due_in_s
         self.upload = True
+        self.at_hard_cap = False
         self.texts: list[str] = []
         self.heads = [canonical.first_head(DIALECT)]
         self.kept: list[bytes] = []
@@ -40,7 +41,7 @@ class Scribe:
 
     def standing(self) -> wire.Standing:
         """How the session stands."""
-        return a_standing(messages=len(self.texts), head=self.heads[-1])
+        return a_standing(len(self.texts), self.heads[-1], self.at_hard_cap)
 
     def stored(self, start: int = 0) -> list[tuple[bytes, bytes]]:
         """What Redis is to have of the messages from `start` on."""
@@ -79,7 +80,7 @@ def body_of(text: str) -> bytes:
     return canonical.encode(Message("user", (Text(text),)))
 
 
-def a_standing(messages: int = 0, head: bytes = bytes(32)) -> wire.Standing:
+def a_standing(messages: int = 0, head: bytes = bytes(32), at_hard_cap: bool = False) -> wire.Standing:
     """A standing in which only the history matters."""
     return wire.Standing(
         dialect=DIALECT,
@@ -93,6 +94,7 @@ def a_standing(messages: int = 0, head: bytes = bytes(32)) -> wire.Standing:
         tail_tokens=0,
         growth_tokens=100.0,
         interval_s=10.0,
+        at_hard_cap=at_hard_cap,
     )
 
 

@@ -50,6 +50,8 @@ class Publish(Struct, frozen=True, kw_only=True):
     messages: int
     head: bytes
     due_ms: int | None
+    urgent: bool = False
+    """At the hard cap: a job that was asked for before that is to hurry."""
     upload: bool
     mark: str = ""
     """Names the set of records that the caller knows; from the last answer."""
@@ -99,6 +101,7 @@ def publish_call(publish: Publish) -> Call:
         publish.messages,
         publish.head,
         "" if publish.due_ms is None else publish.due_ms,
+        int(publish.urgent),
         int(publish.upload),
         publish.mark,
         "" if publish.bodies_from is None else publish.bodies_from,

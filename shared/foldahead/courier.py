@@ -23,6 +23,7 @@ RESTORE_POLL_S = 0.015
 SESSIONS_A_CALL = 100
 LOOKS_A_CALL = 500
 BODY_BYTES_A_CALL = 512 * 1024
+LEAST_BODY_BYTES = 16 * 1024
 KEPT_BYTES = 16 * 1024 * 1024
 """Bodies kept over all sessions until they are acknowledged; more are encoded again."""
 
@@ -85,6 +86,7 @@ class Courier:
         self.mailboxes: dict[str, Mailbox] = {}
         self._tally = tally
         self._numbers = itertools.count(1)
+        self._budget_bytes = BODY_BYTES_A_CALL
         self._to_look: list[str] = []
         self._look_at_all = False
 
@@ -119,8 +121,10 @@ class Courier:
         try:
             replies = self.line.exchange(calls, now_s) if calls else []
         except Unreachable:
+            self._shrink_budget()
             self._keep(batch, announced)
             raise
+        self._budget_bytes = min(BODY_BYTES_A_CALL, max(LEAST_BODY_BYTES, self._budget_bytes * 2))
         del self._to_look[:LOOKS_A_CALL]
         self._tally["looks"] += len(looks)
         waiting = self._after_errands(errands, replies, now_s)
@@ -134,8 +138,8 @@ class Courier:
     ) -> tuple[dict[str, Correspondent], list[Publish]]:
         batch: dict[str, Correspondent] = {}
         publishes: list[Publish] = []
-        budget = BODY_BYTES_A_CALL
-        while announced and len(batch) < SESSIONS_A_CALL and budget > 0:
+        budget = self._budget_bytes
+        while announced and len(batch) < SESSIONS_A_CALL and (budget > 0 or not self._budget_bytes):
             member = next(iter(announced))
             session = announced.pop(member)
             mailbox = self._mailbox(member, session, now_s)
@@ -157,13 +161,16 @@ class Courier:
         mailbox.heard_of_at_s = now_s
         return mailbox
 
+    def _shrink_budget(self) -> None:
+        """A line too slow for many bodies gets fewer at a time, and at times none: counts get through."""
+        self._budget_bytes //= 4
+        if self._budget_bytes < LEAST_BODY_BYTES:
+            self._budget_bytes = 0
+
     def _keep(self, batch: dict[str, Correspondent], announced: dict[str, Correspondent]) -> None:
-        """After a failure: what was taken goes back to the front, packed bodies within their bound."""
+        """After a failure: what was taken goes to the end of the queue, packed bodies within their bound."""
         self._look_at_all = True
-        later = dict(announced)
-        announced.clear()
-        announced.update({member: later.get(member, session) for member, session in batch.items()})
-        announced.update(later)
+        announced.update(batch)
         kept_bytes = 0
         for mailbox in self.mailboxes.values():
             kept_bytes += mailbox.kept_bytes

@@ -15,6 +15,7 @@ from collections import Counter
 from functools import cache
 
 from foldahead import wire
+from foldahead.bell import Bell
 from foldahead.calls import Call, forget_call, resume_call
 from foldahead.courier import Courier, Errand, LinkCounters
 from foldahead.errors import Unreachable
@@ -62,8 +63,8 @@ class Link:
             if not queued:
                 self._keep_bounds()
                 self._start_thread()
-                if self._asleep:
-                    self._wake.notify()
+                if not self._lingers:
+                    self._bell.ring()
 
     def resume(self, session: Correspondent, timeout_s: float) -> wire.Answer | None:
         """All that is known of a session. Waits up to `timeout_s`: a watcher may restore what Redis lost.
@@ -93,7 +94,7 @@ class Link:
         drained = self._drain(timeout_s, give_up_early=True)
         with self._mutex:
             self._closed = True
-            self._wake.notify()
+            self._bell.ring()
             thread = self._thread
         if thread is not None:
             thread.join(max(0.0, until_s - time.monotonic()))
@@ -122,14 +123,14 @@ class Link:
 
     def _start_afresh(self) -> None:
         self._mutex = threading.Lock()
-        self._wake = threading.Condition(self._mutex)
+        self._bell = Bell(self._mutex)
         self._quiet = threading.Condition(self._mutex)
         self._announced: dict[str, Correspondent] = {}
         self._errands: list[Errand] = []
         self._tally: Counter[str] = Counter()
         self._courier = Courier(Line(self._url), self._tally)
         self._thread: threading.Thread | None = None
-        self._closed = self._asleep = self._busy = self._hurry = False
+        self._closed = self._lingers = self._busy = self._hurry = False
         self._flushing = 0
         self._look_at_s: float | None = None
 
@@ -155,7 +156,7 @@ class Link:
                 errand.settle(error=Unreachable("the link is closed"))
             else:
                 self._errands.append(errand)
-                self._wake.notify()
+                self._bell.ring()
         errand.done.wait(timeout_s)
         return errand
 
@@ -166,7 +167,7 @@ class Link:
             failed = self._tally["failed_exchanges"] + self._busy
             self._flushing += 1
             self._hurry = True
-            self._wake.notify()
+            self._bell.ring()
             try:
                 self._quiet.wait_for(
                     lambda: self._is_quiet() or (give_up_early and self._tally["failed_exchanges"] > failed),
@@ -184,10 +185,12 @@ class Link:
         while (work := self._next_work()) is not None:
             errands, announced, now_s = work
             waiting: list[Errand] = []
+            failed = False
             try:
                 announced_again, waiting = courier.round(errands, announced, now_s)
                 announced.update(announced_again)
             except Unreachable as error:
+                failed = True
                 self._tally["failed_exchanges"] += 1
                 self._look_at_s = now_s  # as soon as Redis is back, all that it may have lost is found out
                 for errand in errands:
@@ -196,14 +199,14 @@ class Link:
                 self._tally["faults"] += 1
                 _log.exception("foldahead: a round of the link failed")
                 announced.clear()
-            self._take_back(announced, waiting)
+            self._take_back(announced, waiting, failed)
         courier.line.close()
 
-    def _take_back(self, announced: dict[str, Correspondent], waiting: list[Errand]) -> None:
-        """What was not sent goes before what has come since; a session's later news stand for its earlier."""
+    def _take_back(self, unsent: dict[str, Correspondent], waiting: list[Errand], failed: bool) -> None:
+        """What was not sent goes before what has come since; behind it where it may be why a call failed."""
         with self._mutex:
-            announced.update(self._announced)
-            self._announced = announced
+            later = self._announced
+            self._announced = later | unsent | later if failed else unsent | later
             self._keep_bounds()
             self._errands += waiting
             self._busy = False
@@ -211,22 +214,18 @@ class Link:
 
     def _next_work(self) -> tuple[list[Errand], dict[str, Correspondent], float] | None:
         """Wait until something is to be done. None: the link was closed."""
-        lingered = False
         with self._mutex:
             while not self._closed:
                 now_s = time.monotonic()
                 pause_s = self._pause_s(now_s)
-                if pause_s == 0.0 and (lingered or not self._may_linger()):
+                waited_for = self._errands or self._flushing
+                if pause_s == 0.0 and (waited_for or self._lingers):
+                    self._lingers = False
                     return self._take_work(now_s)
-                lingered = pause_s == 0.0
-                # Who announces need not wake a thread that only lingers.
-                self._asleep = not lingered
-                self._wake.wait(LINGER_S if lingered else pause_s)
-                self._asleep = False
+                # Who announces does not wake a thread that only lingers; who waits does.
+                self._lingers = pause_s == 0.0
+                self._bell.sleep(LINGER_S if self._lingers else pause_s)
         return None
-
-    def _may_linger(self) -> bool:
-        return not (self._errands or self._flushing)
 
     def _take_work(self, now_s: float) -> tuple[list[Errand], dict[str, Correspondent], float]:
         due = [errand for errand in self._errands if errand.not_before_s <= now_s]

@@ -85,6 +85,7 @@ class Mailbox:
         self._acknowledged: set[bytes] = set()
         self._events: deque[tuple[int, bytes]] = deque()
         self._ready_known: dict[str, None] = {}
+        self._held_back = False
         self._kept: tuple[int, bytes, list[PackedBody]] | None = None
         self._sent: Publish | None = None
 
@@ -100,9 +101,10 @@ class Mailbox:
     def prepare(
         self, session: Correspondent, incarnation: str, numbers: Iterator[int], body_budget: int
     ) -> Publish | None:
-        """The next publish, with bodies of about `body_budget` bytes at most, but one. None: nothing to tell.
+        """The next publish; None when there is nothing to tell.
 
-        `numbers` grow over all sessions of the incarnation.
+        It has bodies of about `body_budget` bytes, one at least, or none for 0. `numbers` grow over all
+        sessions of the incarnation.
         """
         delta = session.delta()
         if delta is None:
@@ -122,6 +124,7 @@ class Mailbox:
             messages=standing.messages,
             head=standing.head,
             due_ms=None if delta.due_in_s is None else max(0, int(delta.due_in_s * 1000)),
+            urgent=standing.at_hard_cap,
             upload=upload,
             mark=self._mark,
             bodies_from=first,
@@ -151,7 +154,7 @@ class Mailbox:
             self._stored = sent.messages if wanted is None else wanted
         lost = self._hear(session, reply)
         # The same index wanted again: the history has nothing to give from there, asking on would not end.
-        wants_more = sent.upload and wanted is not None and wanted != stored
+        wants_more = sent.upload and wanted is not None and (wanted != stored or self._held_back)
         return lost or wants_more or bool(self._events) or bool(self._new_records(session))
 
     def note(self, reply: Reply) -> None:
@@ -247,6 +250,9 @@ class Mailbox:
         head_before = None if start is None or start >= standing.messages else session.head(start)
         if start is None or head_before is None:
             return None, b"", []
+        self._held_back = budget <= 0
+        if self._held_back:
+            return None, b"", []
         if self._kept and self._kept[:2] == (start, head_before):
             return self._kept
         packed: list[PackedBody] = []
@@ -266,8 +272,7 @@ class Mailbox:
         return self._kept
 
     def _anchors(self, session: Correspondent, messages: int, sent: int) -> tuple[tuple[int, bytes], ...]:
-        """Places at which Redis's bodies may agree with this history: where they were, where they will be once
-        those up to `sent` are taken in, and ever further back."""
+        """Where Redis's bodies may agree with this history: as they were, at `sent`, ever further back."""
         places = {messages, min(self._stored or 0, messages), min(sent, messages)}
         back = 1
         while back < messages:

@@ -176,6 +176,21 @@ class Session:
             self._own_policy = msgspec.structs.replace(self._own_policy, mode=mode)
             self._conversation.policy = msgspec.structs.replace(self._conversation.policy, mode=mode)
 
+    @property
+    def policy(self) -> Policy:
+        """The policy in force, with the workspace's overrides as they were last heard of."""
+        return self._conversation.policy
+
+    @property
+    def plan(self) -> Plan:
+        """What the last view was and why."""
+        return self._conversation.plan
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a summary is at hand that the view does not show yet."""
+        return self._conversation.has_ready
+
     def pin(self, message: Any) -> None:
         """Keep a message of the history in every view, with its tool cycle. Raises ValueError when it is not there."""
         with self._lock:

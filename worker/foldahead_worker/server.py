@@ -48,7 +48,7 @@ class Loop:
 
     def __init__(self, name: str, every_s: float, round_: Callable[[], object], stop: threading.Event) -> None:
         self.failures = 0
-        self._name = name
+        self.name = name
         self._every_s = every_s
         self._round = round_
         self._stop = stop
@@ -69,7 +69,7 @@ class Loop:
                 self._round()
             except Exception as error:
                 self.failures += 1
-                _log.warning("%s: round failed (%d so far): %s: %s", self._name, self.failures, type(error).__name__, error)
+                _log.warning("%s: round failed (%d so far): %s: %s", self.name, self.failures, type(error).__name__, error)
                 pause_s = max(pause_s, _TROUBLE_PAUSE_S)
             self._stop.wait(pause_s)
 

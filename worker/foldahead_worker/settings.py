@@ -58,10 +58,49 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     )
 
 
+def state_directory(environ: Mapping[str, str] | None = None) -> Path:
+    """Where a user's own state is kept: the database, and all of `foldahead up`."""
+    env = os.environ if environ is None else environ
+    state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME", "/tmp")) / ".local" / "state")  # noqa: S108
+    return Path(state) / "foldahead"
+
+
 def default_database_url(env: Mapping[str, str]) -> str:
     """A SQLite file in the user's state folder."""
-    state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME", "/tmp")) / ".local" / "state")  # noqa: S108
-    return f"sqlite:///{state}/foldahead/foldahead.db"
+    return f"sqlite:///{state_directory(env)}/foldahead.db"
+
+
+def names_a_redis(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the user has a Redis; if not, commands that need one start their own."""
+    env = os.environ if environ is None else environ
+    return bool(env.get("FOLDAHEAD_REDIS_URL"))
+
+
+def names_a_database(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the user has a database; if not, commands that need one make their own."""
+    env = os.environ if environ is None else environ
+    return bool(env.get("FOLDAHEAD_DATABASE_URL") or env.get("FOLDAHEAD_DATABASE_URL_FILE"))
+
+
+def environment_for(settings: Settings, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child process that is to run with these settings: `read_settings` gives them back there."""
+    env = dict(os.environ if environ is None else environ)
+    for name in ("FOLDAHEAD_DATABASE_URL_FILE", "ANTHROPIC_API_KEY_FILE", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        env.pop(name, None)
+    given = {
+        "FOLDAHEAD_REDIS_URL": settings.redis_url,
+        "FOLDAHEAD_DATABASE_URL": settings.database_url,
+        "FOLDAHEAD_BROKER_URL": settings.broker_url,
+        "FOLDAHEAD_SUMMARIZER": settings.summarizer,
+        "ANTHROPIC_API_KEY": settings.anthropic_api_key,
+        "ANTHROPIC_BASE_URL": settings.anthropic_base_url,
+        "FOLDAHEAD_CONCURRENCY": str(settings.concurrency),
+        "FOLDAHEAD_CALL_DEADLINE_S": str(settings.call_deadline_s),
+        "FOLDAHEAD_LEASE_DEAD_AFTER_S": str(settings.lease_dead_after_s),
+        "FOLDAHEAD_CACHE_MAX_ROWS": str(settings.cache_max_rows),
+        "FOLDAHEAD_SUMMARY_DELAY_S": str(settings.summary_delay_s),
+    }
+    return env | {name: value for name, value in given.items() if value}
 
 
 def _secret(env: Mapping[str, str], name: str) -> str:

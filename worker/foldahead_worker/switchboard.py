@@ -24,15 +24,15 @@ HEADER_BYTES = HEAD_BYTES + 8 + 1
 BODIES_A_READ = 200
 RELOAD_ON = "Function not found"
 
-_STATE = ("inc", "n", "standing", "job", "failed", "due")
+_STATE = ("inc", "n", "standing", "job", "failed")
 Value = TypeVar("Value")
 
 
 class Armed(Struct, frozen=True, kw_only=True):
     """A session that is due for a look, as it was when it was seen: `settle_*` compare with that.
 
-    With a `job` it is looked at again, either because it is due at once and was not when the job was asked for,
-    or because nothing was heard of the job for a minute.
+    With a `job` it is looked at again: it is at its hard cap and was not when the job was asked for, or
+    nothing was heard of the job for a minute.
     """
 
     member: str
@@ -43,8 +43,6 @@ class Armed(Struct, frozen=True, kw_only=True):
     """Cache key of the job under way."""
     failed: str = ""
     """Why the last one failed, when none is under way."""
-    due_ms: int = 0
-    """How far ahead of its need the session asked: 0 is at once."""
 
 
 class Counts(Struct, frozen=True, kw_only=True):
@@ -207,15 +205,18 @@ class Switchboard:
         armed = _read_state(member, state)
         if armed is None:
             incarnation, n = (value.decode() if value else "" for value in state[:2])
-            self._settle_as(member, (incarnation, n), "drop", "", 0)
+            self._settle_as(member, (incarnation, n), "drop", "", urgent=False)
         return armed
 
     def _settle(self, seen: Armed, action: str, value: str) -> bool:
-        return self._settle_as(seen.member, (seen.incarnation, str(seen.n)), action, value, seen.due_ms)
+        as_seen = (seen.incarnation, str(seen.n))
+        return self._settle_as(seen.member, as_seen, action, value, urgent=seen.standing.at_hard_cap)
 
-    def _settle_as(self, member: str, seen: tuple[str, str], action: str, value: str, due_ms: int) -> bool:
+    def _settle_as(
+        self, member: str, seen: tuple[str, str], action: str, value: str, *, urgent: bool
+    ) -> bool:
         touched = (keys.state(member), keys.ready(member), keys.armed(keys.shard_of(member)))
-        return bool(self._call("fold_settle", touched, (member, *seen, action, value, due_ms)))
+        return bool(self._call("fold_settle", touched, (member, *seen, action, value, int(urgent))))
 
     def _head_before(self, member: str, start: int) -> bytes:
         if start == 0:
@@ -241,12 +242,12 @@ class Switchboard:
 
 
 def _read_state(member: str, state: list[bytes | None]) -> Armed | None:
-    incarnation, n, standing, job, failed, due = state
+    incarnation, n, standing, job, failed = state
     if standing is None or n is None or incarnation is None:
         return None
     try:
         decoded = wire.decode(standing, wire.Standing)
-        number, due_ms = int(n), int(due or 0)
+        number = int(n)
     except (UnusableRecord, ValueError):
         return None
     return Armed(
@@ -256,5 +257,4 @@ def _read_state(member: str, state: list[bytes | None]) -> Armed | None:
         standing=decoded,
         job=(job or b"").decode(),
         failed=(failed or b"").decode("utf-8", "replace"),
-        due_ms=due_ms,
     )

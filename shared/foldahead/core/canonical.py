@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from foldahead.core.messages import Message
+from foldahead.core.messages import Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 CANONICAL_VERSION = 1
 MAX_DEPTH = 48
 """Values nested deeper than this inside a block are replaced by a digest: msgpack readers are recursive."""
 
 _INT_RANGE = range(-(2**63), 2**64)
+_BOXES = (dict, list, tuple, Text, Picture, Document, Other)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda value: plain(value))
@@ -26,11 +27,57 @@ _decoder = msgspec.msgpack.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
-    """The body of a message whose ids are positions already. Any value that Python can hold has a defined form."""
-    try:
-        return _encoder.encode(message)
-    except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
-        return _encoder.encode(plain(msgspec.structs.astuple(message)))
+    """The body of a message whose ids are positions already. Any value that JSON can hold has a defined form."""
+    if not _too_deep(message):
+        try:
+            return _encoder.encode(message)
+        except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
+            pass
+    return _encoder.encode(plain(msgspec.structs.astuple(message)))
+
+
+def encode_value(value: Any) -> bytes:
+    """The canonical bytes of any other value, by the same rules."""
+    if not _deeper(value, MAX_DEPTH):
+        try:
+            return _encoder.encode(value)
+        except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
+            pass
+    return _encoder.encode(plain(value))
+
+
+def _too_deep(message: Message) -> bool:
+    """Whether something foreign inside a message is nested beyond `MAX_DEPTH`: the rest of it is of our own making."""
+    for block in message.blocks:
+        match block:
+            case Call():
+                foreign: tuple[Any, ...] = (block.arguments, block.extra)
+            case Result():
+                foreign = (block.parts, block.extra)
+            case Other():
+                foreign = (block.value,)
+            case Thinking():
+                continue
+            case _:
+                foreign = (block.extra,)
+        if any(_deeper(value, MAX_DEPTH - 8) for value in foreign):
+            return True
+    return False
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether a value has more levels of containers than that."""
+    match value:
+        case dict():
+            return levels <= 0 or any(_deeper(item, levels - 1) for item in value.values() if item.__class__ in _BOXES)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
+        case list() | tuple():
+            return levels <= 0 or any(_deeper(item, levels - 1) for item in value if item.__class__ in _BOXES)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case Other():
+            return _deeper(value.value, levels - 1)
+        case Text() | Picture() | Document():
+            return _deeper(value.extra, levels - 1)
+        case _:
+            return False
 
 
 def decode(body: bytes) -> Message:

@@ -372,6 +372,11 @@ class Conversation:
         heads = self.ledger.heads
         return [ready for ready in self.ready.values() if ready.end < len(heads) and heads[ready.end] == ready.head_end]
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether a summary of this history is at hand that goes beyond what the view shows."""
+        return any(ready.end > self._active.end for ready in self._usable())
+
     def _after(self, ready: Ready, standing: Standing) -> int:
         """Pending tokens if this summary stood in the view now."""
         tail = tail_start(self.ledger, self.policy, self.calibration.slope)

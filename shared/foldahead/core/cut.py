@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from foldahead.core.ledger import Ledger
 from foldahead.core.policy import Policy
+from foldahead.core.view import Active
 
 
 class Cut(Struct, frozen=True):
@@ -32,18 +33,19 @@ def tail_start(ledger: Ledger, policy: Policy, slope: float = 1.0) -> int:
         return len(ledger)
     prefix_end = ledger.stable_prefix_end()
     starts = ledger.turn_starts
-    if len(starts) < wanted:
-        start = prefix_end
-        first_turn = 0
-    else:
-        first_turn = len(starts) - wanted
-        start = starts[first_turn]
+    start = starts[-wanted] if len(starts) >= wanted else prefix_end
     most = policy.preserve_recent_tokens / slope
     if starts and ledger.span_tokens(start, len(ledger)) > most:
-        first_turn = bisect_left(ledger.tokens, ledger.tokens[-1] - most)
-        later = bisect_left(starts, max(first_turn, start))
-        start = starts[min(later, len(starts) - 1)]
+        first_that_fits = bisect_left(ledger.tokens, ledger.tokens[-1] - most)
+        turn = bisect_left(starts, max(first_that_fits, start))
+        start = starts[min(turn, len(starts) - 1)]
     return max(start, prefix_end)
+
+
+def current_cut(ledger: Ledger, policy: Policy, active: Active, tail: int) -> Cut:
+    """The span that a summary may stand for now: from the stable prefix, or, where each generation keeps its own
+    summary, from the last one that is there to stay."""
+    return find_cut(ledger, tail, 0 if policy.resummarise else active.settled_end)
 
 
 def find_cut(ledger: Ledger, tail: int, least_start: int = 0) -> Cut:

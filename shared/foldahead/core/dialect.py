@@ -20,8 +20,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """The first message after the stable prefix must be a user's."""
     alternates: bool
     """Two messages of one role in a row are refused."""
-    tail_thinking_binds: bool = False
-    """The newest models of this provider bind thinking to the conversation before it."""
+    places_system: bool = False
+    """A system message in the middle must follow a user's message, and an assistant's must follow it."""
 
 
 class Dialect(Protocol):
@@ -44,7 +44,10 @@ class Dialect(Protocol):
         ...
 
     def with_stub(self, message: Any, block: int, stub: str) -> Any:
-        """The message with the content of its `block`-th block, a tool result, replaced. Nothing else changes."""
+        """The message with the content of its `block`-th block, a tool result, replaced. Nothing else changes.
+
+        The message itself when there is no result in that place.
+        """
         ...
 
     def without_thinking(self, message: Any) -> Any | None:
@@ -53,6 +56,10 @@ class Dialect(Protocol):
 
     def without_blocks(self, message: Any, blocks: frozenset[int]) -> Any | None:
         """The message without some of its blocks, by position; None when nothing is left of it."""
+        ...
+
+    def results_first(self, messages: list[Any]) -> list[Any | None]:
+        """What answers an assistant's run, its results ahead of all else, in as many places; None: nothing there."""
         ...
 
     def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:
@@ -76,6 +83,25 @@ def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
         if callable(method := getattr(value, name, None)):
             return method()
     raise InvalidHistory(f"{where}: expected a message or block (a dict or an SDK object), got {type(value).__name__}")
+
+
+def as_plain(value: Any) -> Any:
+    """A message or a part of one as plain dicts and lists, SDK objects and all."""
+    match value:
+        case Mapping():
+            return {key: as_plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case list() | tuple():
+            return [as_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        case str() | int() | float() | None:
+            return value
+        case _:
+            return as_plain(as_mapping(value, "message"))
+
+
+def role_of(message: Any) -> str:
+    """The role of a message as the agent holds it."""
+    role: object = message.get("role") if isinstance(message, Mapping) else getattr(message, "role", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return role if isinstance(role, str) else ""
 
 
 def without_nulls(block: Mapping[str, Any], *known: str) -> dict[str, Any]:

@@ -4,114 +4,57 @@ The stub is a pure function of the tool's name and the length of the result, so 
 the same bytes.
 """
 
-import re
-from typing import Any
+from collections import Counter
 
-import msgspec
-from msgspec import Struct
-
-from foldahead.core import canonical
 from foldahead.core.ledger import Ledger
-from foldahead.core.messages import Call, Result, text_of
+from foldahead.core.observations import Observation, stub_for
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record
-from foldahead.core.tokens import BYTES_PER_TOKEN, estimate_text
 from foldahead.core.view import Active
-
-_STUB = re.compile(r"\[elided by the harness: (\d+)-char .* result; re-run the call if you need it again\]")
-
-
-def stub_for(tool: str, chars: int) -> str:
-    """What stands in place of a result."""
-    return f"[elided by the harness: {chars}-char {tool} result; re-run the call if you need it again]"
-
-
-def tokens_saved(stub: str) -> int:
-    """Estimate of what a stub saves, from the length that it names."""
-    found = _STUB.fullmatch(stub)
-    return max(0, int(int(found[1]) / BYTES_PER_TOKEN) - estimate_text(stub)) if found else 0
-
-
-class _Seen(Struct):
-    index: int
-    block: int
-    tool: str
-    chars: int
-    identity: bytes | None
 
 
 def elision(
-    history: list[Any], ledger: Ledger, active: Active, region: tuple[int, int], policy: Policy, now_ms: int
+    ledger: Ledger, active: Active, region: tuple[int, int], policy: Policy, now_ms: int
 ) -> tuple[Record | None, int]:
-    """The next batch of a region as a record, and the characters that it reclaims; (None, 0) when there is none."""
-    start, end = region
-    if ledger.result_chars[end] - ledger.result_chars[start] == 0:
-        return None, 0
-    done = {place for record in active.edits for place in record.stubs or {}}
-    mended = {record.start for record in active.edits if record.kind == "repaired"}
-    results = _results(history, ledger, start)
-    newest = {seen.identity: (seen.index, seen.block) for seen in results if seen.identity is not None}
-    counts: dict[bytes | None, int] = {}
-    for seen in results:
-        counts[seen.identity] = counts.get(seen.identity, 0) + 1
-    stubs: dict[str, str] = {}
-    reclaimed = 0
-    for seen in results:
-        place, stub = _place(seen), stub_for(seen.tool, seen.chars)
-        if seen.index >= end or place in done or seen.index in mended or seen.chars <= len(stub):
-            continue
-        repeated = seen.identity is not None and counts[seen.identity] > 1
-        newest_of_it = repeated and newest[seen.identity] == (seen.index, seen.block)
-        grace = ledger.chars[-1] - ledger.chars[seen.index + 1]
-        aged = seen.chars > policy.age_min_chars and grace >= policy.age_reclaim_min
-        if not newest_of_it and (repeated or aged):
-            stubs[place] = stub
-            reclaimed += seen.chars - len(stub)
+    """The next batch of a region as a record, and the characters of its results; (None, 0) when there is none."""
+    eligible = _eligible(ledger, active, region, policy)
+    stubs = {_place(seen): stub_for(seen.tool, seen.chars) for seen in eligible}
     if not stubs:
         return None, 0
-    return _record(stubs, ledger, now_ms), reclaimed
+    return _record(stubs, eligible, ledger, now_ms), sum(seen.chars for seen in eligible)
 
 
-def _results(history: list[Any], ledger: Ledger, start: int) -> list[_Seen]:
-    """Every result from an index on, newest duplicates in the tail included, each with the identity of its call."""
-    seen: list[_Seen] = []
-    calls: list[Call] = []
-    for index in range(ledger.turn_start_at(start), len(ledger)):
-        message = ledger.dialect.read(history[index], index)
-        if message.role == "assistant":
-            if index in ledger.turn_starts[-1:] or ledger.turn_start_at(index) == index:
-                calls = []
-            calls = [*calls, *(block for block in message.blocks if isinstance(block, Call))]
+def _eligible(ledger: Ledger, active: Active, region: tuple[int, int], policy: Policy) -> list[Observation]:
+    """Results of the region that are old and fat, and those of which a newer copy stands somewhere behind them.
+
+    The newest of several stays for good, wherever the older copies are now; none becomes longer by its stub.
+    """
+    start, end = region
+    done = {place for record in active.edits for place in record.stubs or {}}
+    mended = {record.start for record in active.edits if record.kind == "repaired"}
+    seen_all = ledger.observations.values()
+    newest = {seen.identity: seen for seen in seen_all if seen.identity}
+    counts = Counter(seen.identity for seen in seen_all if seen.identity)
+    eligible: list[Observation] = []
+    for seen in seen_all:
+        if not start <= seen.index < end or seen.index in mended or _place(seen) in done:
             continue
-        for at, block in enumerate(message.blocks):
-            if isinstance(block, Result) and index >= start:
-                call = next((call for call in calls if call.id == block.call), None)
-                text = text_of(block.parts)
-                if not _STUB.fullmatch(text):
-                    seen.append(_Seen(index, at, call.name if call else "tool", len(text), _identity(call)))
-    return seen
+        repeated = counts[seen.identity] > 1
+        if repeated and newest[seen.identity] is seen:
+            continue
+        grace = ledger.chars[-1] - ledger.chars[seen.index + 1]
+        aged = seen.chars > policy.age_min_chars and grace >= policy.age_reclaim_min
+        if (repeated or aged) and seen.chars > len(stub_for(seen.tool, seen.chars)):
+            eligible.append(seen)
+    return eligible
 
 
-def _identity(call: Call | None) -> bytes | None:
-    """The tool's name and its canonical arguments; a result whose call is gone has none."""
-    if call is None:
-        return None
-    arguments = call.arguments
-    if isinstance(arguments, str):
-        try:
-            arguments = msgspec.json.decode(arguments)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-    return msgspec.msgpack.encode((call.name, canonical.plain(arguments)), order="deterministic")
-
-
-def _place(seen: _Seen) -> str:
+def _place(seen: Observation) -> str:
     return f"{seen.index}/{seen.block}" if seen.block else str(seen.index)
 
 
-def _record(stubs: dict[str, str], ledger: Ledger, now_ms: int) -> Record:
-    indices = [int(place.partition("/")[0]) for place in stubs]
-    start, end = min(indices), max(indices) + 1
+def _record(stubs: dict[str, str], eligible: list[Observation], ledger: Ledger, now_ms: int) -> Record:
+    start, end = eligible[0].index, eligible[-1].index + 1
     return Record(
         kind="elided",
         start=start,

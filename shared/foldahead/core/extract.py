@@ -1,9 +1,9 @@
-"""`extract`: a summary by rules, no model. What stands for a span when nothing better is ready (design section 5).
+"""`extract`: a summary by rules, no model: what stands for a span when nothing better is ready.
 
-The user's own words come first (on real sessions this beat every clever rule, facts.md), then what is still open,
-what was decided and done, and the exact references. Of something said twice the newest value is shown. What tools
-printed is quoted as data. Deterministic, bounded by a token budget, and found message by message: `add` costs what
-its message costs, `text` chooses among what was found.
+The user's own words come first (on real sessions this beat every clever rule), then what is still open, what
+was decided and done, and the exact references. Of something said twice the newest value is shown. What tools
+printed is quoted as data. Deterministic, bounded by a token budget, and found message by message: `add` costs
+what its message costs, `text` chooses among what was found.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,9 @@ from foldahead.core.messages import Call, Message, Picture, Result, Thinking, te
 from foldahead.core.redact import redact
 from foldahead.core.text.compose import Findings, compose
 from foldahead.core.text.entities import Entity, entities_in
+from foldahead.core.text.outcomes import job_ids, result_text, settle, tells_an_end
 from foldahead.core.text.parent import read_earlier
-from foldahead.core.text.steps import Step, job_ids, result_text, settle, step_of, tells_an_end
+from foldahead.core.text.steps import Step, step_of
 from foldahead.core.text.talk import request, said, told, without_harness
 from foldahead.core.wrapper import is_ours, neutralise, unwrap
 
@@ -58,7 +59,7 @@ class Extractor:
         self._count += 1
 
     def text(self, end: int, budget_tokens: int) -> str:
-        """The summary of the first `end` messages added, at most about `budget_tokens` tokens. Wrapper-safe, redacted."""
+        """The summary of the first `end` messages added, within `budget_tokens`. Wrapper-safe, redacted."""
         return neutralise(compose(self._found, end, budget_tokens))
 
     def _begin(self, call: Call) -> tuple[list[Entity], list[Entity]]:
@@ -104,7 +105,7 @@ class Extractor:
 
 
 def extract(messages: Sequence[Message], budget_tokens: int, parent: str = "") -> str:
-    """The summary by rules of a span, at most about `budget_tokens` tokens; what an `Extractor` over it gives."""
+    """The summary by rules of a span, within `budget_tokens`: what an `Extractor` over it gives."""
     extractor = Extractor(parent)
     for message in messages:
         extractor.add(message)

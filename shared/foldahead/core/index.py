@@ -1,7 +1,7 @@
 """The mechanical index: exact references of a span, found by rules, as a bare list within a token budget.
 
-Those in tool calls come first, then the most recent: measured on real sessions this keeps 94 % of what is needed
-after a cut in 2 % of the span and all of it in 5 % (facts.md). Deterministic.
+Those in tool calls come first, then the most recent: on 16 real sessions this kept 94 % of what was needed
+after a cut in 2 % of the span, and all of it in 5 %. Deterministic.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from foldahead.core.messages import Call, Message, Picture, Result, Text, Thinking, text_of
 from foldahead.core.redact import redact
 from foldahead.core.text.entities import Entity, entities_in
-from foldahead.core.text.steps import Step, argument_texts, result_text, step_of
+from foldahead.core.text.outcomes import result_text
+from foldahead.core.text.steps import Step, argument_texts, step_of
 from foldahead.core.text.talk import STRONG, said, without_harness
 from foldahead.core.tokens import BYTES_PER_TOKEN, estimate_text
 from foldahead.core.wrapper import is_ours
@@ -36,7 +37,7 @@ _LEAST_TOKENS = 3
 _EXACT = ("file", "id", "url", "error")
 """What cannot be guessed comes before commands, numbers and names."""
 _FLOOD = 12
-"""In a first round this many references of one message that holds many (a listing), so that it crowds out no other."""
+"""In a first round this many references of one message, so that a listing crowds out no other."""
 
 
 class Index:
@@ -195,7 +196,7 @@ def references(message: Message, at: int) -> tuple[list[Entity], list[Entity]]:
 
 
 def call_references(call: Call, step: Step) -> tuple[list[Entity], list[Entity]]:
-    """The references of a call: those of its short arguments, its command among them, and those of what it writes."""
+    """The references in a call's short arguments, its command among them, and those in what it writes."""
     short, long = argument_texts(call)
     called = entities_in(short)
     if step.label.startswith("$ "):

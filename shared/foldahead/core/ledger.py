@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from foldahead.core import canonical
 from foldahead.core.dialect import Dialect
-from foldahead.core.messages import Block, Document, Message, Part, Result, Text, Thinking
-from foldahead.core.pairing import Fault, Pairing
+from foldahead.core.messages import Message, Result, Text, Thinking
+from foldahead.core.observations import Observation, Observations, characters
+from foldahead.core.pairing import Fault, Pairing, Step
 from foldahead.core.tokens import estimate
 from foldahead.core.wrapper import is_ours
 
@@ -39,14 +40,14 @@ class Ledger:
         """`tokens[i]`: estimate of the first i messages together."""
         self.chars: list[int] = [0]
         """`chars[i]`: characters of content of the first i messages together."""
-        self.result_chars: list[int] = [0]
-        """The same of their tool results."""
         self.turn_starts: list[int] = []
         self.faults: list[Fault] = []
         self._cuttable: list[bool] = []
         self._pairing = Pairing()
+        self._observations = Observations()
         self._real_users: list[int] = []
         self._systems: list[int] = []
+        self._thinking: list[int] = []
 
     def __len__(self) -> int:
         return len(self.traits)
@@ -61,26 +62,39 @@ class Ledger:
         """Calls at the end that still wait for their result: (index, tool)."""
         return self._pairing.open_calls
 
+    @property
+    def observations(self) -> dict[tuple[int, int], Observation]:
+        """Every tool result that is no stub, by (index of its message, block)."""
+        return self._observations.all
+
     def append(self, message: Any) -> None:
         """Take the next message. Raises `InvalidHistory` when it is none; the ledger is then as it was."""
         at = len(self)
         read = self.dialect.read(message, at)
+        traits, tokens, chars = _traits_of(read), estimate(read), characters(read.blocks)
         step = self._pairing.step(read)
         self.heads.append(canonical.next_head(self.head, canonical.digest(canonical.encode(step.message))))
-        traits = _traits_of(read)
         self.traits.append(traits)
-        self.tokens.append(self.tokens[-1] + estimate(read))
-        self.chars.append(self.chars[-1] + _chars_of(read.blocks))
-        results = tuple(block for block in read.blocks if isinstance(block, Result) and not block.server)
-        self.result_chars.append(self.result_chars[-1] + _chars_of(results))
+        self.tokens.append(self.tokens[-1] + tokens)
+        self.chars.append(self.chars[-1] + chars)
         self._cuttable.append(step.cuttable_before)
-        self.faults.extend(step.faults)
-        if step.opens_turn:
-            self.turn_starts.append(at)
+        self._observations.add(step.message, at, step.opens_turn)
+        self._note_pairing(step, at)
         if traits.real_user:
             self._real_users.append(at)
         if traits.system:
             self._systems.append(at)
+        if traits.thinking:
+            self._thinking.append(at)
+
+    def _note_pairing(self, step: Step, at: int) -> None:
+        for fault in step.answered_late:
+            self.faults.remove(fault)
+            for between in range(fault.index + 1, at):
+                self._cuttable[between] = False
+        self.faults.extend(step.faults)
+        if step.opens_turn:
+            self.turn_starts.append(at)
 
     def extend(self, messages: list[Any]) -> None:
         """Take the messages that follow those it has, from a whole history."""
@@ -106,6 +120,10 @@ class Ledger:
         """System and developer messages within a span."""
         return self._systems[bisect_left(self._systems, start) : bisect_left(self._systems, end)]
 
+    def thinks(self, since: int) -> bool:
+        """Whether any message from an index on has thinking."""
+        return bool(self._thinking) and self._thinking[-1] >= since
+
     def last_real_user(self, before: int) -> int | None:
         """The last real user message before an index."""
         at = bisect_left(self._real_users, before)
@@ -115,6 +133,11 @@ class Ledger:
         """Where the turn begins that holds the message at an index: pairing starts anew there."""
         turn = bisect_right(self.turn_starts, at)
         return self.turn_starts[turn - 1] if turn else 0
+
+    def turn_end_at(self, at: int) -> int:
+        """Where the turn ends that holds the message at an index."""
+        turn = bisect_right(self.turn_starts, at)
+        return self.turn_starts[turn] if turn < len(self.turn_starts) else len(self)
 
     def turn_of(self, at: int) -> int:
         """Ordinal of the turn that the message at an index belongs to; 0 before the first."""
@@ -155,17 +178,3 @@ def _traits_of(message: Message) -> Traits:
         thinking=any(isinstance(block, Thinking) for block in message.blocks),
         results=len(results),
     )
-
-
-def _chars_of(blocks: tuple[Block, ...] | tuple[Part, ...]) -> int:
-    """Characters that the model reads: what the second seed measures the trailing grace in."""
-    total = 0
-    for block in blocks:
-        match block:
-            case Text() | Document():
-                total += len(block.text)
-            case Result():
-                total += _chars_of(block.parts)
-            case _:
-                pass
-    return total

@@ -2,6 +2,7 @@
 
 Providers reuse ids in every round and a transcript may hold one id twice, so a result is looked for only among the
 calls of the assistant's run before it. The run's calls are numbered; bodies carry those numbers in place of ids.
+Server tools alone may be answered in a later run, as long as only results of other tools stand between.
 """
 
 from typing import Literal
@@ -24,14 +25,19 @@ class Fault(Struct, frozen=True):
     tool: str = ""
 
 
-class _OpenCall(Struct):
+class _Asked(Struct):
+    """A call that was made. `position` counts within its run; None: the run is over, a server tool is still at work."""
+
     index: int
     block: int
-    position: int
+    position: int | None
     id: str
     tool: str
     server: bool
     state: Literal["open", "answered", "dead"] = "open"
+
+    def dead(self) -> Fault:
+        return Fault(self.index, self.block, "dead_call", self.id, self.tool)
 
 
 class Step(Struct, frozen=True):
@@ -41,15 +47,19 @@ class Step(Struct, frozen=True):
     cuttable_before: bool
     opens_turn: bool
     faults: tuple[Fault, ...]
+    answered_late: tuple[Fault, ...] = ()
+    """Dead calls of this turn that were answered after all: no faults any more, and no cut between call and result."""
 
 
 class Pairing:
     """The state after some messages; `step` takes the next. A run of assistant messages is one unit."""
 
     def __init__(self) -> None:
-        self._calls: list[_OpenCall] = []
+        self._calls: list[_Asked] = []
         self._index = 0
         self._last_role = ""
+        self._interrupted = False
+        """Something other than results has come since the assistant's run."""
 
     @property
     def open_calls(self) -> tuple[tuple[int, str], ...]:
@@ -59,78 +69,100 @@ class Pairing:
     @property
     def cuttable(self) -> bool:
         """Whether history may be cut after the last message taken, as far as is known."""
-        return not self.open_calls
+        return not any(call.state == "open" for call in self._calls)
 
     def step(self, message: Message) -> Step:
         """Take the next message of the history."""
-        joins_run = message.role == "assistant" and self._last_role == "assistant"
-        faults = self._pass_by(message, joins_run)
-        if message.role == "assistant" and not joins_run:
-            self._calls = []
-        cuttable = not joins_run and not self.open_calls
-        numbered = tuple(self._number(block, at, faults) for at, block in enumerate(message.blocks))
+        faults: list[Fault] = []
+        late: list[_Asked] = []
+        opens_turn = message.role == "assistant" and self._last_role != "assistant"
+        joins_run = message.role == "assistant" and not opens_turn
+        if opens_turn:
+            self._begin_run(faults)
+        cuttable = self.cuttable and not joins_run
+        numbered = tuple(self._number(block, at, faults, late) for at, block in enumerate(message.blocks))
+        self._pass_by(message, faults)
         _note_empty(message, self._index, faults)
-        if message.role != "system" and message.role != "developer":
+        if message.role not in ("system", "developer"):
             self._last_role = message.role
         self._index += 1
-        step = Step(
+        return Step(
             Message(message.role, numbered, message.extra),
-            cuttable,
-            message.role == "assistant" and not joins_run,
+            cuttable and not late,
+            opens_turn,
             tuple(faults),
+            tuple(call.dead() for call in late),
         )
-        return step
 
-    def _pass_by(self, message: Message, joins_run: bool) -> list[Fault]:
-        """The conversation goes past open calls when something comes that neither answers them nor may stand between."""
-        if joins_run or message.role in ("system", "developer"):
-            return []
-        answers = {block.call for block in message.blocks if isinstance(block, Result)}
-        still_answered = message.role != "assistant" and any(
-            call.state == "open" and call.id in answers for call in self._calls
-        )
-        if still_answered:
-            return []
-        faults: list[Fault] = []
+    def _begin_run(self, faults: list[Fault]) -> None:
+        """The assistant speaks again: what nobody answered is dead, but for server tools still at work."""
+        carried: list[_Asked] = []
         for call in self._calls:
-            if call.state == "open":
-                call.state = "dead"
-                if not call.server:
-                    faults.append(Fault(call.index, call.block, "dead_call", call.id, call.tool))
-        return faults
+            if call.state == "open" and call.server:
+                call.position = None
+                carried.append(call)
+            elif call.state == "open":
+                faults.append(call.dead())
+        self._calls = carried
+        self._interrupted = False
 
-    def _number(self, block: Block, at: int, faults: list[Fault]) -> Block:
+    def _pass_by(self, message: Message, faults: list[Fault]) -> None:
+        """A user's message that says anything besides results goes past every call that is still open."""
+        if message.role == "assistant":
+            self._interrupted = False
+        elif message.role in ("system", "developer"):
+            self._interrupted = True
+        elif not all(isinstance(block, Result) for block in message.blocks):
+            for call in self._calls:
+                if call.state == "open":
+                    call.state = "dead"
+                    faults.append(call.dead())
+
+    def _number(self, block: Block, at: int, faults: list[Fault], late: list[_Asked]) -> Block:
         match block:
             case Call():
-                if any(call.id == block.id for call in self._calls):
-                    faults.append(Fault(self._index, at, "repeated_id", block.id, block.name))
-                call = _OpenCall(self._index, at, len(self._calls), block.id, block.name, block.server)
-                self._calls.append(call)
-                return msgspec.structs.replace(block, id=str(call.position))
+                return self._ask(block, at, faults)
             case Result():
-                return msgspec.structs.replace(block, call=self._answer(block, at, faults))
+                return msgspec.structs.replace(block, call=self._answer(block, at, faults, late))
             case Text() | Thinking() | Picture() | Document() | Other():
+                self._interrupted = True
                 return block
 
-    def _answer(self, result: Result, at: int, faults: list[Fault]) -> str:
-        for call in self._calls:
-            if call.id == result.call and call.state == "open":
-                call.state = "answered"
-                return str(call.position)
-        if not result.server:
-            apart = any(call.id == result.call and call.state == "dead" for call in self._calls)
-            kind: FaultKind = "result_apart" if apart else "orphan_result"
-            faults.append(Fault(self._index, at, kind, result.call))
-        return ""
+    def _ask(self, call: Call, at: int, faults: list[Fault]) -> Call:
+        own = [asked for asked in self._calls if asked.position is not None]
+        if any(asked.id == call.id for asked in own):
+            faults.append(Fault(self._index, at, "repeated_id", call.id, call.name))
+        self._calls.append(_Asked(self._index, at, len(own), call.id, call.name, call.server))
+        return msgspec.structs.replace(call, id=str(len(own)))
+
+    def _answer(self, result: Result, at: int, faults: list[Fault], late: list[_Asked]) -> str:
+        """The position of the call that a result answers; empty when it is none of this run's."""
+        asked = self._waiting_for(result, "open") or (None if result.server else self._waiting_for(result, "dead"))
+        if asked is None:
+            faults.append(Fault(self._index, at, "orphan_result", result.call))
+            return ""
+        if asked.state == "dead":
+            late.append(asked)
+        if self._interrupted and not result.server:
+            faults.append(Fault(self._index, at, "result_apart", result.call, asked.tool))
+        asked.state = "answered"
+        return "" if asked.position is None else str(asked.position)
+
+    def _waiting_for(self, result: Result, state: Literal["open", "dead"]) -> _Asked | None:
+        matching = (
+            call
+            for call in self._calls
+            if call.id == result.call and call.state == state and call.server == result.server
+        )
+        return next(matching, None)
 
 
 def _note_empty(message: Message, index: int, faults: list[Fault]) -> None:
-    speaks = False
+    """Blank text alone is nothing; beside other content only a text without a single character is refused."""
+    if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
+        if not message.extra.keys() - {"name"}:
+            faults.append(Fault(index, -1, "empty_message"))
+        return
     for at, block in enumerate(message.blocks):
-        if isinstance(block, Text) and not block.text.strip() and message.role != "tool":
-            if len(message.blocks) > 1:
-                faults.append(Fault(index, at, "empty_block"))
-        else:
-            speaks = True
-    if not speaks:
-        faults.append(Fault(index, -1, "empty_message"))
+        if isinstance(block, Text) and not block.text:
+            faults.append(Fault(index, at, "empty_block"))

@@ -170,9 +170,7 @@ def _elide(moment: _Moment) -> Plan | None:
     region = (max(moment.active.end, moment.ledger.stable_prefix_end()), moment.tail)
     if region[1] <= region[0]:
         return None
-    record, reclaimed = elision(
-        moment.history, moment.ledger, moment.active, region, moment.policy, moment.scene.now_ms
-    )
+    record, reclaimed = elision(moment.ledger, moment.active, region, moment.policy, moment.scene.now_ms)
     if record is None or (reclaimed < moment.policy.age_reclaim_min and moment.weight < moment.threshold):
         return None
     records = (*moment.repaired, record)

@@ -31,6 +31,8 @@ _LOOKED_AT_CHARS = 256
 _REST = re.compile(r"[^\s\"'`]{0,16384}+")
 _NAME = re.compile(r"[\w.\-]*")
 _PASSWORD_KEYS = ("pass", "pwd", "密码", "密碼", "口令", "パスワード")
+_PROSE = ("", "is", "was", "to", "ist")
+"""What parts name and value in a sentence: there only what no word looks like is a secret."""
 _AUTHORISATIONS = ("header", "bearer")
 
 
@@ -63,9 +65,8 @@ def _judge(found: _Found) -> _Judgement:
 
 def _private_key(found: _Found) -> _Judgement:
     """A whole block; of one without its end what looks like the key, since the header alone may be code."""
-    if found[0].rstrip("-").endswith("PRIVATE KEY") or "-----END" in found[0]:
-        if found[0].count("-----") >= 4:
-            return *found.span(), "private_key"
+    if found[0].count("-----") >= 4:
+        return *found.span(), "private_key"
     body = found.string.index("-----", found.start() + 5) + 5
     run = _BASE64_RUN.match(found.string, body, found.end())
     end = run.end() if run else body
@@ -91,32 +92,28 @@ def _placed(found: _Found, group: str) -> _Judgement:
 
 def _named(found: _Found) -> _Judgement:
     """A value behind a name: `password = ...`, `"api_key": "..."`, `--token ...`."""
-    key_end = found.end("rest")
-    if key_names_no_secret(found["rest"]):
-        return found.start(), key_end, ""
+    nothing = found.start(), found.end("rest"), ""
     quoted = found["quoted"] is not None
     start, end = found.span("quoted" if quoted else "named")
     if not quoted and (loose := _LOOSE_END.search(found.string, start, end)):
         end = loose.start()
-    value, separator = found.string[start:end], found["sep"]
-    if separator == ">" and not found.string.startswith("</", end):
-        return start, key_end, ""
-    is_pass = found["key"].lower().startswith(_PASSWORD_KEYS)
-    judge = is_password if is_pass else is_secret_value
-    kind = "password" if is_pass else "secret"
-    if separator.strip(" \t") in ("", "is", "was", "to", "ist") and not _is_flag(found):
-        # Prose: only what no word looks like.
-        return (
-            start,
-            end if has_digit_and_letter(value) else key_end,
-            kind if (has_digit_and_letter(value) and judge(value, quoted=False, certain=False)) else "",
-        )
-    if end - start >= _LOOKED_AT_CHARS:
-        end = _REST.match(found.string, end).end()  # pyright: ignore[reportOptionalMemberAccess] - it matches nothing, too
-    certain = not quoted and (separator == ">" or _stands_alone(found, end))
-    if judge(value, quoted=quoted, certain=certain):
-        return start, end, kind
-    return start, key_end, ""
+    in_tags = found["sep"] == ">"
+    if key_names_no_secret(found["rest"]) or (in_tags and not found.string.startswith("</", end)):
+        return nothing
+    value = found.string[start:end]
+    kind = "password" if found["key"].lower().startswith(_PASSWORD_KEYS) else "secret"
+    judge = is_password if kind == "password" else is_secret_value
+    if found["sep"].strip() in _PROSE and not _is_flag(found):
+        is_secret = has_digit_and_letter(value) and judge(value, quoted=False, certain=False)
+    else:
+        is_secret = judge(value, quoted=quoted, certain=not quoted and (in_tags or _stands_alone(found, end)))
+    return (start, _whole_end(found.string, start, end), kind) if is_secret else nothing
+
+
+def _whole_end(text: str, start: int, end: int) -> int:
+    """Where a value ends that is longer than the part of it that was looked at."""
+    rest = _REST.match(text, end) if end - start >= _LOOKED_AT_CHARS else None
+    return rest.end() if rest else end
 
 
 def _is_flag(found: _Found) -> bool:
@@ -125,7 +122,7 @@ def _is_flag(found: _Found) -> bool:
 
 
 def _stands_alone(found: _Found, end: int) -> bool:
-    """Whether nothing but name, separator and value is on the line, or the name is an environment's or a flag's."""
+    """Whether the line holds nothing but name and value, or the name is an environment's or a flag's."""
     text = found.string
     if _is_flag(found):
         return True

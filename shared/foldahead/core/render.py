@@ -1,4 +1,4 @@
-"""A span as plain text for a summariser: who said what, tool results and arguments capped, nothing of secrets.
+"""A span as plain text for a summariser: who said what, results and arguments capped, secrets redacted.
 
     [transcript 7f3a... begins]
     (0) user: ...
@@ -8,8 +8,8 @@
         result of read_file: ... [… 18,204 of 20,204 characters left out …]
     [transcript 7f3a... ends]
 
-The delimiter carries a nonce that no writer of the messages can know, and lines of the span that hold it are impossible
-for that reason. Pictures and thinking are left out, with a mark.
+The delimiter carries a nonce that no writer of the messages can know: nothing in the span can end it.
+Pictures and thinking are left out, with a mark.
 """
 
 import json
@@ -26,7 +26,7 @@ _MARGIN_CHARS = 4_096
 
 
 def render_span(messages: Sequence[Message], tool_result_cap: int, nonce: str) -> str:
-    """The transcript of a span. `tool_result_cap`: characters of a result or of a call's arguments that stay."""
+    """The transcript of a span. `tool_result_cap`: how many characters of a result or of arguments stay."""
     names: dict[str, str] = {}
     lines = [f"[transcript {nonce} begins]"]
     for at, message in enumerate(messages):
@@ -55,7 +55,8 @@ def _rendered(block: Block, cap: int, names: dict[str, str]) -> Iterator[str]:
         case Result():
             said = "\n".join(text for part in block.parts for text in _part(part))
             kind = "error" if block.is_error else "result"
-            yield f"{kind} of {names.get(block.call, 'an unknown call')}: {_capped_safely(said, cap) or '[empty]'}"
+            name = names.get(block.call, "an unknown call")
+            yield f"{kind} of {name}: {_capped_safely(said, cap) or '[empty]'}"
         case Other():
             yield f"[{block.kind}] {_capped_safely(_spelled(block.value), cap)}"
 
@@ -80,7 +81,7 @@ def _picture(picture: Picture) -> str:
 
 
 def _capped_safely(text: str, cap: int) -> str:
-    """Capped, then redacted. The cut ends are looked at with what surrounds them, so that no half of a secret stays."""
+    """Capped and redacted. A cut is looked at with what surrounds it, so that no half of a secret stays."""
     if len(text) <= cap:
         return redact(text)
     head = cap * 2 // 3
@@ -88,7 +89,8 @@ def _capped_safely(text: str, cap: int) -> str:
     mark = f"[… {len(text) - cap:,} of {len(text):,} characters left out …]"
     opening = redact(text[: head + _MARGIN_CHARS])
     closing = redact(text[max(0, len(text) - tail - _MARGIN_CHARS) :])
-    return f"{opening[:head]}\n{_INDENT}{mark}\n{_INDENT}{closing[max(0, len(closing) - tail) :] if tail else ''}"
+    ending = closing[max(0, len(closing) - tail) :] if tail else ""
+    return f"{opening[:head]}\n{_INDENT}{mark}\n{_INDENT}{ending}"
 
 
 def _spelled(value: Any) -> str:

@@ -1,47 +1,115 @@
 """Mending what came in broken: in the view, with the least change, always by a record.
 
-Results without their call, calls that the conversation has gone past, empty blocks and messages are taken out; one
-id used twice is left alone, and reported. A fault inside a span that a summary stands for needs no mending.
+Results that stand behind something else are moved to their call. Results without a call, calls that the
+conversation has gone past, empty blocks and empty messages are taken out. One id used twice is left alone, and
+reported. A fault inside a span that a summary stands for needs no mending.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
+from foldahead.core.dialect import Dialect, as_plain, role_of
 from foldahead.core.ledger import Ledger
 from foldahead.core.pairing import Fault
 from foldahead.core.record import Record
-from foldahead.core.view import Active
+from foldahead.core.view import CONTINUATION, Active
 
 _LEFT_ALONE = ("repeated_id",)
 
 
 def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int) -> list[Record]:
-    """Records for the faulty messages behind the watermark that are not mended yet."""
+    """Records for the faulty turns behind the watermark that are not mended yet."""
     if not ledger.faults:
         return []
-    mended = {record.start: record for record in active.edits if record.kind == "repaired"}
-    faults: defaultdict[int, list[Fault]] = defaultdict(list)
+    faulty: defaultdict[int, list[Fault]] = defaultdict(list)
     for fault in ledger.faults:
-        if fault.index >= active.end and fault.kind not in _LEFT_ALONE and not _is_last(fault, ledger):
-            faults[fault.index].append(fault)
+        if fault.index >= max(active.end, active.withdrawn) and not _left_alone(fault, ledger):
+            faulty[ledger.turn_start_at(fault.index)].append(fault)
+    latest = {record.start: record for record in active.edits if record.kind == "repaired"}
     made: list[Record] = []
-    for index, found in sorted(faults.items()):
-        reason = ",".join(sorted({fault.kind for fault in found})) + f":{len(found)}"
-        if index not in mended or mended[index].reason != reason:
-            made.append(_repaired(history, ledger, index, found, reason, now_ms))
+    for turn_start, faults in sorted(faulty.items()):
+        turn = (max(turn_start, active.end), ledger.turn_end_at(turn_start))
+        reason = _reason(faults)
+        if not any(at in latest and latest[at].reason == reason for at in range(*turn)):
+            made += _mended(history, ledger, turn, faults, latest, now_ms)
     return made
 
 
-def _is_last(fault: Fault, ledger: Ledger) -> bool:
+def _left_alone(fault: Fault, ledger: Ledger) -> bool:
     """An empty message at the very end is the caller's to fill; taking it out would change who speaks next."""
-    return fault.kind == "empty_message" and fault.index == len(ledger) - 1
+    return fault.kind in _LEFT_ALONE or (fault.kind == "empty_message" and fault.index == len(ledger) - 1)
 
 
-def _repaired(
-    history: list[Any], ledger: Ledger, index: int, found: list[Fault], reason: str, now_ms: int
-) -> Record:
-    blocks = frozenset(fault.block for fault in found)
-    message = None if -1 in blocks else ledger.dialect.without_blocks(history[index], blocks)
+def _reason(faults: Iterable[Fault]) -> str:
+    kinds = sorted(fault.kind for fault in faults)
+    return ",".join(f"{kind}:{kinds.count(kind)}" for kind in dict.fromkeys(kinds))
+
+
+def _mended(
+    history: list[Any],
+    ledger: Ledger,
+    turn: tuple[int, int],
+    faults: list[Fault],
+    latest: dict[int, Record],
+    now_ms: int,
+) -> list[Record]:
+    """A record for each message of a turn that is to stand in the view otherwise than it does."""
+    made: list[Record] = []
+    for index, message in zip(range(*turn), _without_faults(history, ledger, turn, faults), strict=True):
+        shown = latest[index].message if index in latest else history[index]
+        if message is not shown and (plain := as_plain(message)) != as_plain(shown):
+            made.append(_repaired(ledger, index, plain, _reason(faults), now_ms))
+    return made
+
+
+def _without_faults(
+    history: list[Any], ledger: Ledger, turn: tuple[int, int], faults: list[Fault]
+) -> list[Any | None]:
+    """The messages of a turn as they are to stand in the view."""
+    dialect, (start, end) = ledger.dialect, turn
+    blocks: defaultdict[int, set[int]] = defaultdict(set)
+    apart = False
+    for fault in faults:
+        if fault.kind == "result_apart" and _call_is_shown(ledger, fault, start):
+            apart = True
+        else:
+            blocks[fault.index].add(fault.block)
+    wanted = [
+        _without_blocks(dialect, history[at], blocks[at]) if at in blocks else history[at] for at in range(start, end)
+    ]
+    if apart:
+        answers = [at for at, message in enumerate(wanted) if message is not None and role_of(message) != "assistant"]
+        for at, message in zip(answers, dialect.results_first([wanted[at] for at in answers]), strict=True):
+            wanted[at] = message
+    return [
+        _stand_in(wanted, at, start, ledger) if message is None else message for at, message in enumerate(wanted)
+    ]
+
+
+def _call_is_shown(ledger: Ledger, fault: Fault, start: int) -> bool:
+    return ledger.turn_start_at(fault.index) >= start
+
+
+def _without_blocks(dialect: Dialect, message: Any, blocks: set[int]) -> Any | None:
+    return None if -1 in blocks else dialect.without_blocks(message, frozenset(blocks))
+
+
+def _stand_in(wanted: list[Any | None], at: int, start: int, ledger: Ledger) -> Any | None:
+    """A word of the user's where a message taken out would leave the conversation without one: at its very
+    beginning or end, or ahead of a system message."""
+    index, profile = start + at, ledger.dialect.profile
+    if ledger.traits[index].role in ("assistant", "system", "developer"):
+        return None
+    opens = index == ledger.stable_prefix_end() and profile.opens_with_user
+    after_assistant = at > 0 and wanted[at - 1] is not None and role_of(wanted[at - 1]) == "assistant"
+    ends = start + len(wanted) == len(ledger) and not any(wanted[at:])
+    follows = profile.places_system and index + 1 < len(ledger) and ledger.traits[index + 1].system
+    needed = opens or (after_assistant and (ends or follows))
+    return ledger.dialect.user_message(CONTINUATION) if needed else None
+
+
+def _repaired(ledger: Ledger, index: int, message: Any, reason: str, now_ms: int) -> Record:
     return Record(
         kind="repaired",
         start=index,

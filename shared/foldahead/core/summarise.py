@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 
 from foldahead.core.index import mechanical_index
-from foldahead.core.messages import Message
+from foldahead.core.messages import Message, Text
 from foldahead.core.redact import redact
 from foldahead.core.request import SummaryRequest
 from foldahead.core.standing import Ready
@@ -16,9 +16,16 @@ INDEX_RATIO = 0.03
 LEAST_INDEX_TOKENS = 60
 
 
-def with_index(text: str, messages: Sequence[Message]) -> str:
-    """A summariser's text, redacted, with the mechanical index of its span behind it."""
+def with_index(text: str, messages: Sequence[Message], parent: str = "") -> str:
+    """A summariser's text, redacted, with the mechanical index of its span behind it.
+
+    Where a `parent` was folded in, its references are carried over, behind those of the messages since.
+    """
     budget = max(LEAST_INDEX_TOKENS, int(sum(map(estimate, messages)) * INDEX_RATIO))
+    if parent:
+        # Not as the user's: what a summary says is no longer anybody's own words.
+        messages = (Message("assistant", (Text(parent),)), *messages)
+        budget *= 2
     index = mechanical_index(messages, budget)
     return f"{redact(text).strip()}\n\n{index}" if index else redact(text).strip()
 

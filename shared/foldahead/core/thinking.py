@@ -1,12 +1,16 @@
 """What becomes of thinking in the kept messages when the conversation before it changes."""
 
+from collections.abc import Iterable
+
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import find_model
 from foldahead.core.policy import Policy
+from foldahead.core.record import Record
+from foldahead.core.view import Active
 
 
 def strips_thinking(policy: Policy, model: str) -> bool:
-    """Whether a `text` summary takes the thinking behind it away.
+    """Whether a change of the conversation before it takes thinking away.
 
     `auto`: for models that bind thinking to the conversation before it, and for unknown ones. `drop_block` leaves
     it to the provider, which drops what no longer fits.
@@ -22,5 +26,27 @@ def open_thinking_turn(ledger: Ledger) -> bool:
     if not len(ledger) or not ledger.traits[-1].results:
         return False
     since = ledger.last_real_user(len(ledger))
-    first = since + 1 if since is not None else 0
-    return any(traits.thinking for traits in ledger.traits[first:])
+    return ledger.thinks(since + 1 if since is not None else 0)
+
+
+def removed_thinking(
+    ledger: Ledger, active: Active, indices: Iterable[int], reason: str, now_ms: int
+) -> list[Record]:
+    """One record for each of these messages that has thinking: each holds on whatever branch still has that message.
+
+    `reason` names the change that it could not outlive.
+    """
+    done = {record.start for record in active.edits if record.kind == "thinking_removed"}
+    return [
+        Record(
+            kind="thinking_removed",
+            start=index,
+            end=index + 1,
+            head_start=ledger.heads[index].hex(),
+            head_end=ledger.heads[index + 1].hex(),
+            reason=reason,
+            created_at_ms=now_ms,
+        )
+        for index in indices
+        if ledger.traits[index].thinking and index not in done
+    ]

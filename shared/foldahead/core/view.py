@@ -1,19 +1,22 @@
 """The view: what is sent to the provider, a pure function of the history and the session's records."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from foldahead.core.dialect import Dialect
+from foldahead.core.dialect import Dialect, role_of
 from foldahead.core.ledger import Ledger
 from foldahead.core.record import Record
 
 ACKNOWLEDGEMENT = "Understood."
-"""Stands between two messages of the user where a provider wants the roles to alternate."""
+"""Stands for the assistant where a provider wants it to have spoken."""
 CONTINUATION = "(continue)"
+"""Stands for the user where a provider wants one to have spoken."""
 MOST_BREAKPOINTS = 4
 """Cache breakpoints that the Messages API takes in one request."""
+DEGRADED = ("extract", "truncated")
+"""Reasons of span records that a better summary may take the place of: the session heals."""
 
 
 class Active(Struct, frozen=True):
@@ -24,6 +27,8 @@ class Active(Struct, frozen=True):
     edits: tuple[Record, ...] = ()
     """Elisions, removed thinking and repairs, in the order that they were made."""
     pins: tuple[int, ...] = ()
+    withdrawn: int = 0
+    """Up to here a provider refused what was made of the history: it is neither mended nor elided there again."""
 
     @property
     def end(self) -> int:
@@ -35,6 +40,21 @@ class Active(Struct, frozen=True):
         """Index after the last message that differs from the history."""
         return max((record.end for record in (*self.spans, *self.edits)), default=0)
 
+    @property
+    def degraded(self) -> str:
+        """What the view stands on where it would heal, `extract` or `truncated`; else empty."""
+        return next((span.reason for span in self.spans if span.reason in DEGRADED), None) or ""
+
+    @property
+    def settled_end(self) -> int:
+        """Where the spans end whose summaries are there to stay, those before the first degraded one."""
+        end = 0
+        for span in self.spans:
+            if span.reason in DEGRADED:
+                break
+            end = span.end
+        return end
+
 
 def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
     """The records that were made from this very history, later spans in place of those that they overlap.
@@ -44,11 +64,13 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
     spans: list[Record] = []
     edits: list[Record] = []
     pins: set[int] = set()
+    withdrawn = 0
     for record in records:
         if not _made_from(record, ledger):
             continue
         if record.withdraws:
             spans, edits, pins = [], [edit for edit in edits if edit.start >= record.end], set[int]()
+            withdrawn = max(withdrawn, record.end)
         elif record.stands_for_span:
             spans = [span for span in spans if span.end <= record.start or span.start >= record.end]
             spans.append(record)
@@ -57,7 +79,7 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
             pins.update(range(record.start, record.end))
         else:
             edits.append(record)
-    return Active(tuple(sorted(spans, key=lambda span: span.start)), tuple(edits), tuple(sorted(pins)))
+    return Active(tuple(sorted(spans, key=lambda span: span.start)), tuple(edits), tuple(sorted(pins)), withdrawn)
 
 
 def _made_from(record: Record, ledger: Ledger) -> bool:
@@ -70,46 +92,94 @@ def _made_from(record: Record, ledger: Ledger) -> bool:
 
 def build_view(history: Sequence[Any], active: Active, dialect: Dialect) -> list[Any]:
     """Stable prefix, pins, what stands for each span, then everything after, with the edits that records name."""
-    edited = _edited(history, active, dialect)
-    view: list[Any] = []
-    at = 0
-    for span in active.spans:
-        view.extend(edited[at : span.start])
-        pins = [edited[pin] for pin in active.pins if span.start <= pin < span.end]
-        view.extend(_opened(pins, span.message, opening=not view and dialect.profile.opens_with_user))
-        at = span.end
-    view.extend(edited[at:])
-    view = [message for message in view if message is not None]
+    kept = kept_messages(history, active, dialect)
+    return joined(compacted(history, active, dialect, role_of(kept[0]) if kept else ""), kept, dialect)
+
+
+def joined(front: list[Any], kept: list[Any], dialect: Dialect) -> list[Any]:
+    """The whole view of the two parts of it."""
+    view = [*front, *kept]
     if dialect.profile.alternates:
         view = _alternating(view, dialect)
     return dialect.limit_breakpoints(view, MOST_BREAKPOINTS)
 
 
+def compacted(history: Sequence[Any], active: Active, dialect: Dialect, next_role: str) -> list[Any]:
+    """The view up to the watermark. `next_role` is that of the first message behind it, empty when there is none."""
+    edited = _edited(history[: active.end], 0, active.edits, dialect)
+    front: list[Any] = []
+    at = 0
+    for span in active.spans:
+        front.extend(edited[at : span.start])
+        pins = [edited[pin] for pin in active.pins if span.start <= pin < span.end]
+        opening = dialect.profile.opens_with_user and all(map(_is_system, front))
+        front.extend(_opened(pins, span.message, opening))
+        at = span.end
+    front = [message for message in front if message is not None]
+    return _settled(front, next_role, dialect) if dialect.profile.places_system else front
+
+
+def kept_messages(history: Sequence[Any], active: Active, dialect: Dialect) -> list[Any]:
+    """Everything behind the watermark, with the edits that records name."""
+    return [
+        message
+        for message in _edited(history[active.end :], active.end, active.edits, dialect)
+        if message is not None
+    ]
+
+
+def _is_system(message: Any) -> bool:
+    return message is None or role_of(message) in ("system", "developer")
+
+
 def _opened(pins: list[Any], summary: Any, opening: bool) -> list[Any]:
     """Pins ahead of the summary; behind it where a pinned message cannot open a conversation."""
     first = next((pin for pin in pins if pin is not None), None)
-    if opening and first is not None and _role(first) != "user":
+    if opening and first is not None and role_of(first) != "user":
         return [summary, *pins]
     return [*pins, summary]
 
 
-def _edited(history: Sequence[Any], active: Active, dialect: Dialect) -> list[Any]:
-    """A copy of the history with the edits made; None where a message was taken out."""
-    messages = list(history)
-    for record in sorted(active.edits, key=lambda record: record.kind != "repaired"):
+def _settled(front: list[Any], next_role: str, dialect: Dialect) -> list[Any]:
+    """System messages where the provider takes them: behind a user's message, and an assistant's behind them."""
+    settled: list[Any] = []
+    for message in front:
+        _lead_over(settled, role_of(message), dialect)
+        settled.append(message)
+    if next_role:
+        _lead_over(settled, next_role, dialect)
+    return settled
+
+
+def _lead_over(settled: list[Any], role: str, dialect: Dialect) -> None:
+    if not settled:
+        return
+    if role_of(settled[-1]) == "system" and role != "assistant":
+        settled.append(dialect.assistant_message(ACKNOWLEDGEMENT))
+    if role == "system" and role_of(settled[-1]) != "user":
+        settled.append(dialect.user_message(CONTINUATION))
+
+
+def _edited(messages: Sequence[Any], start: int, edits: Iterable[Record], dialect: Dialect) -> list[Any]:
+    """A copy of the messages from index `start` on with the edits made; None where a message was taken out."""
+    edited = list(messages)
+    inside = range(len(edited))
+    for record in sorted(edits, key=lambda record: record.kind != "repaired"):
+        if record.end <= start or record.start >= start + len(edited):
+            continue
         match record.kind:
             case "elided":
                 for place, stub in (record.stubs or {}).items():
                     index, block = parse_place(place)
-                    if messages[index] is not None:
-                        messages[index] = dialect.with_stub(messages[index], block, stub)
+                    if (at := index - start) in inside and edited[at] is not None:
+                        edited[at] = dialect.with_stub(edited[at], block, stub)
             case "thinking_removed":
-                for index in range(record.start, record.end):
-                    if messages[index] is not None:
-                        messages[index] = dialect.without_thinking(messages[index])
+                for at in range(max(0, record.start - start), min(record.end - start, len(edited))):
+                    if edited[at] is not None:
+                        edited[at] = dialect.without_thinking(edited[at])
             case _:
-                messages[record.start] = record.message
-    return messages
+                edited[record.start - start] = record.message
+    return edited
 
 
 def parse_place(place: str) -> tuple[int, int]:
@@ -121,14 +191,10 @@ def parse_place(place: str) -> tuple[int, int]:
 def _alternating(view: list[Any], dialect: Dialect) -> list[Any]:
     alternating: list[Any] = []
     for message in view:
-        role = _role(message)
-        if alternating and role == _role(alternating[-1]) == "user":
+        role = role_of(message)
+        if alternating and role == role_of(alternating[-1]) == "user":
             alternating.append(dialect.assistant_message(ACKNOWLEDGEMENT))
-        elif alternating and role == _role(alternating[-1]) == "assistant":
+        elif alternating and role == role_of(alternating[-1]) == "assistant":
             alternating.append(dialect.user_message(CONTINUATION))
         alternating.append(message)
     return alternating
-
-
-def _role(message: Any) -> Any:
-    return message.get("role") if isinstance(message, dict) else getattr(message, "role", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -1,11 +1,10 @@
-"""How much a view holds: pending tokens by arithmetic on the ledger, or a caller's own counter."""
+"""How much a view holds: tokens by arithmetic on the ledger, or by a caller's own counter."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from foldahead.core.elide import tokens_saved
 from foldahead.core.ledger import Ledger
-from foldahead.core.tokens import estimate
+from foldahead.core.tokens import estimate, estimate_text
 from foldahead.core.view import Active, build_view, parse_place
 
 Counter = Callable[[list[Any]], int]
@@ -31,16 +30,32 @@ class PendingScale:
         return int(self._slope * pending_estimate(self._ledger, active, self._tail))
 
 
-class CounterScale:
-    """A caller's counter over the whole candidate view, in the tokens of the backend it is about to call."""
+class WholeScale:
+    """Calibrated tokens of the whole view, system prompt and tools aside: what a caller's room is compared with."""
 
-    def __init__(self, history: list[Any], ledger: Ledger, counter: Counter) -> None:
+    def __init__(self, ledger: Ledger, slope: float) -> None:
+        self._ledger = ledger
+        self._slope = slope
+
+    def weigh(self, active: Active) -> int:
+        return int(self._slope * whole_estimate(self._ledger, active))
+
+
+class CounterScale:
+    """A caller's counter over the candidate view, in the tokens of the backend it is about to call.
+
+    `outside` holds messages that are not to count: stable prefix and tail, where pending tokens are wanted.
+    """
+
+    def __init__(self, history: list[Any], ledger: Ledger, counter: Counter, outside: list[Any]) -> None:
         self._history = history
         self._ledger = ledger
         self._counter = counter
+        self._outside_tokens = counter(outside) if outside else 0
 
     def weigh(self, active: Active) -> int:
-        return self._counter(build_view(self._history, active, self._ledger.dialect))
+        whole = self._counter(build_view(self._history, active, self._ledger.dialect))
+        return max(0, whole - self._outside_tokens)
 
 
 def pending_estimate(ledger: Ledger, active: Active, tail: int) -> int:
@@ -54,7 +69,12 @@ def pending_estimate(ledger: Ledger, active: Active, tail: int) -> int:
         )
         at = max(at, span.end)
     total += ledger.span_tokens(at, tail) if tail > at else 0
-    return max(0, total - _saved(active, at, tail))
+    return max(0, total - _saved(ledger, active, at, tail))
+
+
+def whole_estimate(ledger: Ledger, active: Active) -> int:
+    """Estimated tokens of the whole view."""
+    return ledger.tokens[ledger.stable_prefix_end()] + pending_estimate(ledger, active, len(ledger))
 
 
 def message_tokens(ledger: Ledger, message: Any) -> int:
@@ -62,10 +82,12 @@ def message_tokens(ledger: Ledger, message: Any) -> int:
     return estimate(ledger.dialect.read(message, 0))
 
 
-def _saved(active: Active, start: int, end: int) -> int:
-    return sum(
-        tokens_saved(stub)
-        for record in active.edits
-        for place, stub in (record.stubs or {}).items()
-        if start <= parse_place(place)[0] < end
-    )
+def _saved(ledger: Ledger, active: Active, start: int, end: int) -> int:
+    """What stubs take off the messages start..end."""
+    saved = 0
+    for record in active.edits:
+        for place, stub in (record.stubs or {}).items():
+            seen = ledger.observations.get(parse_place(place))
+            if seen is not None and start <= seen.index < end:
+                saved += max(0, seen.tokens - estimate_text(stub))
+    return saved

@@ -44,7 +44,7 @@ def wrap(summary: str, model: str, watermark: int) -> str:
 
 
 def truncation_marker(head_hex: str, count: int) -> str:
-    """What stands in a view for `count` messages left out without a summary, up to the chain head given in hex."""
+    """What stands for `count` messages left out without a summary, up to the chain head given in hex."""
     return (
         f"<{_TRUNCATED} head={head_hex} messages={count}>\n"
         f"[The conversation's first {count} messages are left out here for want of room. "

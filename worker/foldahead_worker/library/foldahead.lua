@@ -24,7 +24,7 @@ local MAX_ARMED = 1000000 -- of one shard
 local MAX_RESTORES = 10000
 local MAX_INBOX = 100000
 local HEAD = 32
-local FIXED = 17 -- arguments of fold_publish before its lists
+local FIXED = 18 -- arguments of fold_publish before its lists
 local BATCH = 500
 
 local function refuse(why)
@@ -200,17 +200,17 @@ end
 
 -- What is armed -------------------------------------------------------------------------------------------------
 
--- Whether a session wants the watcher's look: it wants work, and no job has it, or the job must hurry now, or the
--- job has not been heard of for long.
+-- Whether a session wants the watcher's look: it wants work, and no job has it, or the job must hurry from now on,
+-- or the job has not been heard of for long.
 local function wants(state, now)
-  local seen = redis.call('HMGET', state, 'due', 'job', 'job_at', 'job_due')
-  local due, job, job_at, job_due = seen[1], seen[2], tonumber(seen[3]) or 0, tonumber(seen[4]) or 0
+  local seen = redis.call('HMGET', state, 'due', 'job', 'job_at', 'urgent', 'job_urgent')
+  local due, job, job_at = seen[1], seen[2], tonumber(seen[3]) or 0
   if not due or due == '' then
     return false
   elseif not job or job == '' then
     return true
   end
-  return (tonumber(due) == 0 and job_due > 0) or now - job_at > JOB_RECHECK_MS
+  return (seen[4] == '1' and seen[5] ~= '1') or now - job_at > JOB_RECHECK_MS
 end
 
 local function arm(state, armed, member, now)
@@ -271,7 +271,7 @@ end
 -- The lists behind the fixed arguments, or nothing when their lengths do not add up.
 local function lists(args)
   local counts = {}
-  for at = 13, FIXED do
+  for at = 14, FIXED do
     counts[#counts + 1] = tonumber(args[at]) or -1
   end
   local sizes = { counts[1] * 3, counts[2] * 2, counts[3] * 2, counts[4], counts[5] * 2 }
@@ -310,9 +310,9 @@ local function bad_bodies(triples)
 end
 
 local function bad_numbers(args)
-  for _, at in ipairs({ 4, 6, 8, 11 }) do
+  for _, at in ipairs({ 4, 6, 8, 12 }) do
     local number = tonumber(args[at])
-    local may_be_empty = (at == 8 or at == 11) and args[at] == ''
+    local may_be_empty = (at == 8 or at == 12) and args[at] == ''
     if not may_be_empty and not (number and number >= 0 and number < 2 ^ 53 and number % 1 == 0) then
       return refuse('malformed: argument ' .. at .. ' is no whole number')
     end
@@ -352,18 +352,18 @@ local function publish(keys, args)
   end
   local state, bodies, ready, records, armed, inbox, policies = unpack(keys)
   local member, incarnation, n, messages, head = args[2], args[3], args[4], tonumber(args[6]), args[7]
-  local now, known_mark = now_ms(), args[10]
-  local upload = args[9] == '1'
+  local now, known_mark = now_ms(), args[11]
+  local upload = args[10] == '1'
   if redis.call('HEXISTS', state, 'rev') == 0 then
     revise(state)
   end
   local refused
   if not is_old_news(state, incarnation, n) then
     redis.call('HSET', state, 'inc', incarnation, 'n', n, 'standing', args[5], 'messages', args[6], 'head', head,
-      'due', args[8], 'upload', args[9], 'at_ms', whole(now))
+      'due', args[8], 'urgent', args[9], 'upload', args[10], 'at_ms', whole(now))
     arm(state, armed, member, now)
     if #given.bodies > 0 then
-      refused = add_bodies(state, bodies, tonumber(args[11]), args[12], given.bodies)
+      refused = add_bodies(state, bodies, tonumber(args[12]), args[13], given.bodies)
     end
   end
   if #given.records > 0 then
@@ -435,7 +435,7 @@ end
 
 -- The calls of the server side ------------------------------------------------------------------------------------
 
--- KEYS state ready armed; ARGV version member incarnation n action value due
+-- KEYS state ready armed; ARGV version member incarnation n action value urgent
 -- action: job (value: cache key), wait (value: ms), drop. Returns whether the state is still the one that was seen.
 local function settle(keys, args)
   local bad = wrong_version(args)
@@ -450,7 +450,7 @@ local function settle(keys, args)
   local same, now = is_same(state, args[3], args[4]), now_ms()
   if action == 'job' then
     if redis.call('HEXISTS', ready, value) == 0 then
-      redis.call('HSET', state, 'job', value, 'job_at', whole(now), 'job_due', args[7], 'failed', '')
+      redis.call('HSET', state, 'job', value, 'job_at', whole(now), 'job_urgent', args[7], 'failed', '')
       revise(state)
     end
     if same or not wants(state, now) then

@@ -2,7 +2,7 @@
 
 from foldahead.core.extract import extract
 from foldahead.core.request import SummaryKind
-from foldahead_worker.summarizers.protocol import Answer, Check, Span
+from foldahead_worker.summarizers.protocol import Answer, Check, Forecast, Span
 
 EXTRACT_VERSION = "extract-1"
 
@@ -12,12 +12,10 @@ class ExtractSummarizer:
 
     kind: SummaryKind = "extract"
     prompt_version = EXTRACT_VERSION
+    account = ""
 
-    def upper_picodollars(self, span: Span) -> int:
-        return 0
-
-    def picodollars(self, answer: Answer) -> int:
-        return 0
+    def forecast(self, span: Span) -> Forecast:  # noqa: ARG002 - the Protocol's
+        return Forecast()
 
     def summarise(self, span: Span, check: Check) -> Answer:
         check()

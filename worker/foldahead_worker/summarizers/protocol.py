@@ -1,6 +1,5 @@
 """What a worker asks of a summariser, and what may go wrong."""
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -8,9 +7,6 @@ from msgspec import Struct
 from foldahead.core.messages import Message
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead.errors import FoldaheadError
-
-Check = Callable[[], None]
-"""Raises `Interrupted` when the work is to stop: the deadline passed, the lease is lost, nobody waits any more."""
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -28,13 +24,29 @@ class Span(Struct, frozen=True, kw_only=True):
     """The one retry: say that the last answer was too long or not usable."""
 
 
-class Usage(Struct, frozen=True, kw_only=True):
-    """What an answer cost, in tokens."""
+class Cost(Struct, frozen=True, kw_only=True):
+    """What calls were billed, or may have been: exact for those that were answered, the upper bound for any other."""
 
+    picodollars: int = 0
+    input_tokens: int = 0
+    """All that the provider read, from its cache or not."""
+    output_tokens: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            picodollars=self.picodollars + other.picodollars,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+class Forecast(Struct, frozen=True, kw_only=True):
+    """What `summarise` needs at most, all its calls together. `Forecast()`: nobody is asked and nobody pays."""
+
+    picodollars: int = 0
+    calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -43,9 +55,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     text: str
     stop_reason: str = "end_turn"
     block: bytes = b""
-    usage: Usage = Usage()
-    model: str = ""
-    """The model as the provider named it."""
+    cost: Cost = Cost()
 
 
 class SummarizerError(FoldaheadError):
@@ -53,7 +63,7 @@ class SummarizerError(FoldaheadError):
 
     `heals`: the same call may succeed later, at the earliest after `retry_after_s`. `stops_workspace`: its key or
     account is refused, nothing more is to be tried for it until somebody looked. `too_large`: a smaller part may do.
-    `usage` is what was consumed all the same.
+    `cost` is what was consumed all the same.
     """
 
     def __init__(
@@ -66,7 +76,7 @@ class SummarizerError(FoldaheadError):
         retry_after_s: float = 0.0,
         stops_workspace: bool = False,
         too_large: bool = False,
-        usage: Usage | None = None,
+        cost: Cost | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -75,29 +85,38 @@ class SummarizerError(FoldaheadError):
         self.retry_after_s = retry_after_s
         self.stops_workspace = stops_workspace
         self.too_large = too_large
-        self.usage = usage or Usage()
+        self.cost = cost or Cost()
 
 
 class Interrupted(FoldaheadError):
-    """The work was stopped from outside between two chunks."""
+    """The work was stopped from outside, between two chunks or before a call. `cost`: what was consumed by then."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"stopped: {reason}")
         self.reason = reason
+        self.cost = Cost()
+
+
+class Check(Protocol):
+    """Raises `Interrupted` when the work is to stop: the deadline passed, nobody waits any more, the worker goes.
+
+    A call that is open is finished when only the lease was lost: it is paid for, and its answer is stored if the
+    key is still empty. With `new_call` (about to make a paid call) a lost lease stops the work as well.
+    """
+
+    def __call__(self, *, new_call: bool = False) -> None: ...
 
 
 class Summarizer(Protocol):
-    """Writes summaries of one kind."""
+    """Writes summaries of one kind, for one workspace."""
 
     kind: SummaryKind
     prompt_version: str
+    account: str
+    """Names the provider's account, without giving its key away; empty where nobody is asked."""
 
-    def upper_picodollars(self, span: Span) -> int:
-        """The most that `summarise` can cost for this span, all its calls together; 0 where nobody pays."""
-        ...
-
-    def picodollars(self, answer: Answer) -> int:
-        """What an answer cost."""
+    def forecast(self, span: Span) -> Forecast:
+        """The most that `summarise` can need for this span. Raises `SummarizerError` where it cannot be asked at all."""
         ...
 
     def summarise(self, span: Span, check: Check) -> Answer:

@@ -3,7 +3,7 @@
 import time
 
 from foldahead.core.request import SummaryKind
-from foldahead_worker.summarizers.protocol import Answer, Check, Span, Summarizer
+from foldahead_worker.summarizers.protocol import Answer, Check, Forecast, Span, Summarizer
 
 _STEP_S = 0.05
 
@@ -16,12 +16,10 @@ class SlowedSummarizer:
         self._seconds = seconds
         self.kind: SummaryKind = inside.kind
         self.prompt_version = inside.prompt_version
+        self.account = inside.account
 
-    def upper_picodollars(self, span: Span) -> int:
-        return self._inside.upper_picodollars(span)
-
-    def picodollars(self, answer: Answer) -> int:
-        return self._inside.picodollars(answer)
+    def forecast(self, span: Span) -> Forecast:
+        return self._inside.forecast(span)
 
     def summarise(self, span: Span, check: Check) -> Answer:
         until = time.monotonic() + self._seconds

@@ -4,13 +4,16 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foldahead.core.dialect import Profile, as_mapping, replaced, usage_number, without_nulls
+from foldahead.core.canonical import encode_value
+from foldahead.core.dialect import Profile, as_mapping, replaced, role_of, usage_number, without_nulls
 from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
 from foldahead.core.pictures import picture_size
 from foldahead.errors import InvalidHistory
 
 _ROLES = ("user", "assistant", "system")
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_THINKING = ("thinking", "redacted_thinking")
+_SYSTEM_EXTRA = ("clear_at", "output_config")
+"""What a system message in the middle of a conversation may hold besides its content."""
 
 
 class AnthropicMessages:
@@ -18,14 +21,15 @@ class AnthropicMessages:
 
     name = "anthropic"
     canonical = "anthropic"
-    profile = Profile(opens_with_user=True, alternates=False, tail_thinking_binds=True)
+    profile = Profile(opens_with_user=True, alternates=False, places_system=True)
 
     def read(self, message: Any, at: int) -> Message:
         raw = as_mapping(message, f"messages[{at}]")
         role = raw.get("role")
         if role not in _ROLES:
             raise InvalidHistory(f"messages[{at}].role: expected one of {', '.join(_ROLES)}, got {role!r}")
-        return Message(role, _blocks(raw.get("content"), f"messages[{at}].content"))
+        extra = {key: raw[key] for key in _SYSTEM_EXTRA if role == "system" and raw.get(key) is not None}
+        return Message(role, _blocks(raw.get("content"), f"messages[{at}].content"), extra)
 
     def user_message(self, text: str) -> Any:
         return {"role": "user", "content": [{"type": "text", "text": text}]}
@@ -35,18 +39,31 @@ class AnthropicMessages:
 
     def with_stub(self, message: Any, block: int, stub: str) -> Any:
         content = _content(message)
-        return {
-            "role": as_mapping(message, "message")["role"],
-            "content": replaced(content, block, {**as_mapping(content[block], "block"), "content": stub}),
-        }
+        if block >= len(content) or _type_of(content[block]) != "tool_result":
+            return message
+        stubbed = {**as_mapping(content[block], "block"), "content": stub}
+        return {"role": role_of(message), "content": replaced(content, block, stubbed)}
 
     def without_thinking(self, message: Any) -> Any | None:
         content = _content(message)
-        kept = [block for block in content if _type_of(block) not in ("thinking", "redacted_thinking")]
+        kept = [block for block in content if _type_of(block) not in _THINKING]
         return message if len(kept) == len(content) else self._rebuilt(message, kept)
 
     def without_blocks(self, message: Any, blocks: frozenset[int]) -> Any | None:
-        return self._rebuilt(message, [block for at, block in enumerate(_content(message)) if at not in blocks])
+        kept = [block for at, block in enumerate(_content(message)) if at not in blocks]
+        return self._rebuilt(message, kept if any(_type_of(block) not in _THINKING for block in kept) else [])
+
+    def results_first(self, messages: list[Any]) -> list[Any | None]:
+        """The first user message takes all results, and the first place: a system message stands behind it."""
+        first = next(at for at, message in enumerate(messages) if role_of(message) == "user")
+        users = [message for message in messages if role_of(message) == "user"]
+        results = [block for user in users for block in _content(user) if _type_of(block) == "tool_result"]
+        ordered: list[Any | None] = [messages[first], *messages[:first], *messages[first + 1 :]]
+        for at, message in enumerate(ordered):
+            if role_of(message) == "user":
+                others = [block for block in _content(message) if _type_of(block) != "tool_result"]
+                ordered[at] = self._rebuilt(message, others if at else [*results, *others])
+        return ordered
 
     def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:
         surplus = self.breakpoints(messages) - most
@@ -84,7 +101,7 @@ class AnthropicMessages:
         return sum(usage_number(last, name) for name in names) or None
 
     def _rebuilt(self, message: Any, content: list[Any]) -> Any | None:
-        return {"role": as_mapping(message, "message")["role"], "content": content} if content else None
+        return {"role": role_of(message), "content": content} if content else None
 
     def _without_breakpoints(self, message: Any, surplus: int) -> Any:
         """The message with its first `surplus` breakpoints gone, those inside its results included."""
@@ -98,7 +115,7 @@ class AnthropicMessages:
             if surplus and raw.pop("cache_control", None) is not None:
                 surplus -= 1
             content.append(raw)
-        return {"role": as_mapping(message, "message")["role"], "content": content}
+        return {"role": role_of(message), "content": content}
 
 
 def _content(message: Any) -> Sequence[Any]:
@@ -134,10 +151,11 @@ def _block(value: Any, where: str) -> Block:
             return _picture(raw)
         case "document":
             return _document(raw)
-        case _ if kind in _CALLS:
+        case str() if kind == "tool_use" or kind.endswith("_tool_use"):
             extra = without_nulls(raw, "type", "id", "name", "input")
-            return Call(str(raw.get("id")), str(raw.get("name")), raw.get("input"), kind != "tool_use", extra)
-        case str() if kind.endswith("tool_result"):
+            name = str(raw.get("name") or kind)
+            return Call(str(raw.get("id")), name, raw.get("input"), kind != "tool_use", extra)
+        case str() if kind == "tool_result" or kind.endswith("_tool_result"):
             return _result(kind, raw, where)
         case str():
             return Other(kind, without_nulls(raw, "type"))
@@ -189,13 +207,15 @@ def _document(raw: Mapping[str, Any]) -> Document:
     if isinstance(data, str):
         return Document(_sha256(data), len(data), media_type, _pages(data), title, "", "", extra)
     if content is not None:
-        text = content if isinstance(content, str) else "\n".join(str(_field(part, "text")) for part in content)
-        return Document(_sha256(text), len(text), media_type, 0, title, text, "", extra)
+        return _document_of_parts(content, media_type, title, extra)
     return Document(b"", 0, media_type, 0, title, "", str(source.get("url") or source.get("file_id") or ""), extra)
 
 
-def _field(part: Any, name: str) -> Any:
-    return as_mapping(part, "document.source.content").get(name) or ""
+def _document_of_parts(content: Any, media_type: str, title: str, extra: dict[str, Any]) -> Document:
+    """A document given as content blocks: known by all of them, read for its text."""
+    blocks = _blocks(content, "document.source.content")
+    text = "\n".join(block.text for block in blocks if isinstance(block, Text))
+    return Document(hashlib.sha256(encode_value(blocks)).digest(), len(text), media_type, 0, title, text, "", extra)
 
 
 def _pages(encoded: str) -> int:

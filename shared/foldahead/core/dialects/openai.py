@@ -4,13 +4,17 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from foldahead.core.dialect import Profile, as_mapping, usage_number, without_nulls
+from foldahead.core.canonical import encode_value
+from foldahead.core.dialect import Profile, as_mapping, role_of, usage_number, without_nulls
 from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
 from foldahead.core.pictures import picture_size
 from foldahead.errors import InvalidHistory
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_REASONING = ("reasoning_content", "reasoning")
+_RESULTS = ("tool", "function")
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+"""Where providers of this dialect give reasoning, and take it back."""
+_SAYS = ("content", "tool_calls", "function_call", "refusal", "audio")
 
 
 class OpenAIChat:
@@ -29,7 +33,7 @@ class OpenAIChat:
         if role not in _ROLES:
             raise InvalidHistory(f"{where}.role: expected one of {', '.join(_ROLES)}, got {role!r}")
         content = _parts(raw.get("content"), f"{where}.content")
-        if role in ("tool", "function"):
+        if role in _RESULTS:
             call = str(raw.get("tool_call_id") or raw.get("name"))
             return Message("tool", (Result(call, tuple(part for part in content if not isinstance(part, Thinking))),))
         blocks: tuple[Block, ...] = (*_reasoning(raw), *content)
@@ -45,29 +49,40 @@ class OpenAIChat:
         return {"role": "assistant", "content": text}
 
     def with_stub(self, message: Any, block: int, stub: str) -> Any:
+        if block or role_of(message) not in _RESULTS:
+            return message
         return {**as_mapping(message, "message"), "content": stub}
 
     def without_thinking(self, message: Any) -> Any | None:
         raw = as_mapping(message, "message")
-        return {key: raw[key] for key in raw if key not in _REASONING} if any(key in raw for key in _REASONING) else message
+        if not any(key in raw for key in _REASONING):
+            return message
+        return _speaking({key: raw[key] for key in raw if key not in _REASONING})
 
     def without_blocks(self, message: Any, blocks: frozenset[int]) -> Any | None:
+        """Blocks count as they are read: reasoning, then content, then calls."""
         raw = dict(as_mapping(message, "message"))
-        before_calls = len(_reasoning(raw)) + len(_parts(raw.get("content"), "content"))
-        calls = [call for at, call in enumerate(raw.get("tool_calls") or []) if before_calls + at not in blocks]
-        if raw.get("role") in ("tool", "function"):
+        if raw.get("role") in _RESULTS:
             return None if 0 in blocks else message
-        content = raw.get("content")
-        if isinstance(content, list):
-            shift = len(_reasoning(raw))
-            raw["content"] = [part for at, part in enumerate(content) if at + shift not in blocks] or None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        elif isinstance(content, str) and len(_reasoning(raw)) in blocks:
+        content, listed = raw.get("content"), raw.get("tool_calls") or []
+        first_part = len(_reasoning(raw))
+        first_call = first_part + len(_parts(content, "content"))
+        if isinstance(content, list | tuple):
+            raw["content"] = [part for at, part in enumerate(content, first_part) if at not in blocks] or None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        elif first_part < first_call and first_part in blocks:
             raw["content"] = None
-        if "tool_calls" in raw:
+        calls = [call for at, call in enumerate(listed, first_call) if at not in blocks]
+        if listed and not calls:
+            del raw["tool_calls"]
+        elif len(calls) < len(listed):
             raw["tool_calls"] = calls
-            if not calls:
-                del raw["tool_calls"]
-        return raw if raw.get("content") or raw.get("tool_calls") else None
+        if first_call + len(listed) in blocks:
+            raw.pop("function_call", None)
+        return _speaking(raw)
+
+    def results_first(self, messages: list[Any]) -> list[Any | None]:
+        results = [message for message in messages if role_of(message) in _RESULTS]
+        return [*results, *(message for message in messages if role_of(message) not in _RESULTS)]
 
     def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:
         """Breakpoints are no part of this format; proxies that take them do not refuse a fifth."""
@@ -84,8 +99,15 @@ class OpenAIChat:
         return usage_number(raw, "prompt_tokens") + usage_number(raw, "completion_tokens") - reasoning or None
 
 
+def _speaking(raw: dict[str, Any]) -> dict[str, Any] | None:
+    return raw if any(raw.get(key) for key in _SAYS) else None
+
+
 def _reasoning(raw: Mapping[str, Any]) -> tuple[Thinking, ...]:
-    return tuple(Thinking(text) for key in _REASONING if isinstance(text := raw.get(key), str) and text)[:1]
+    texts = [text for key in _REASONING if isinstance(text := raw.get(key), str) and text]
+    details = raw.get("reasoning_details")
+    mark = hashlib.sha256(encode_value(details)).hexdigest() if details else ""
+    return (Thinking(texts[0] if texts else "", mark),) if texts or mark else ()
 
 
 def _calls(raw: Mapping[str, Any], where: str) -> tuple[Call, ...]:
@@ -108,8 +130,8 @@ def _call(value: Any, where: str) -> Call:
 
 
 def _parts(content: Any, where: str) -> tuple[Part, ...]:
-    if content is None:
-        return ()
+    if content is None or content == "":
+        return ()  # beside calls the two mean the same, and providers answer with either
     if isinstance(content, str):
         return (Text(content),)
     if not isinstance(content, list | tuple):

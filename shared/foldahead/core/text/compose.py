@@ -32,6 +32,7 @@ _REFERENCES_SHARE = 0.2
 _ERRORS_SHARE = 0.12
 _DECISIONS_SHARE = 0.25
 _REPORTS_SHARE = 0.35
+_WORTH_FILLING_SHARE = 0.1
 _DONE_SHARE = 0.22
 _MEMORY_SHARE = 0.05
 _TINY_TOKENS = 150
@@ -41,7 +42,7 @@ _REFERENCES_HEADINGS_TOKENS = 24
 
 
 class Findings(Struct):
-    """What was found in the messages of a span, each list in order of appearance, and in an earlier summary."""
+    """What was found in the messages of a span, in order of appearance, and in earlier summaries."""
 
     requests: list[Request] = field(default_factory=list[Request])
     said: list[Said] = field(default_factory=list[Said])
@@ -52,7 +53,20 @@ class Findings(Struct):
 
 
 def compose(found: Findings, end: int, budget_tokens: int) -> str:
-    """The summary of the first `end` messages, at most `budget_tokens` tokens by our estimate."""
+    """The summary of the first `end` messages, at most `budget_tokens` tokens by our estimate.
+
+    Room that is left goes to the last report of the assistant: the best summary that a model wrote so far.
+    """
+    reports_tokens = int(budget_tokens * _REPORTS_SHARE)
+    text = _composed(found, end, budget_tokens, reports_tokens)
+    left_tokens = budget_tokens - estimate_text(text)
+    if left_tokens < budget_tokens * _WORTH_FILLING_SHARE:
+        return text
+    fuller = _composed(found, end, budget_tokens, reports_tokens + 2 * left_tokens)
+    return max(text, fuller, key=len)
+
+
+def _composed(found: Findings, end: int, budget_tokens: int, reports_tokens: int) -> str:
     pack = Pack(budget_tokens, _HEADING_TOKENS)
     said, told, steps = _before(found.said, end), _before(found.told, end), _before(found.steps, end)
     earlier = merged(found.earlier, end)
@@ -66,10 +80,7 @@ def compose(found: Findings, end: int, budget_tokens: int) -> str:
         (list(user_lines(heard, told, goal)), 1.0 if tiny else _USER_SHARE),
         ([*in_flight(steps, told, end), *carried_flight(earlier, steps)], _FLIGHT_SHARE),
         ([*errors(steps, told, said, end), *carried_errors(earlier, steps)], _ERRORS_SHARE),
-        (
-            [*decision_lines(told, int(budget_tokens * _REPORTS_SHARE)), *carried("decisions", earlier)],
-            _DECISIONS_SHARE,
-        ),
+        ([*decision_lines(told, reports_tokens), *carried("decisions", earlier)], _DECISIONS_SHARE),
         ([*done(steps, end), *carried_done(earlier, steps)], _DONE_SHARE),
         ([*memory(steps, end), *carried("memory", earlier)], _MEMORY_SHARE),
     )

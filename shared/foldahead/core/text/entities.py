@@ -32,7 +32,7 @@ _BARE_EXTENSIONS = (
 )
 _EXTENSIONS = rf"{_BARE_EXTENSIONS}|conf|c|h|m|mm|r|t|pl|pm|jl|db|env|mk|mod|sum|output"
 _SEGMENT = r"[\w.@+\-\[\]]{1,80}+"
-_ERRNO = "E(?:NOENT|ACCES|XIST|PERM|ADDRINUSE|CONNREFUSED|CONNRESET|TIMEDOUT|PIPE|INVAL|NOSPC|MFILE|AGAIN|RESOLVE|BUSY|NOTFOUND)"
+_ERRNO = "E(?:NOENT|ACCES|XIST|PERM|ADDRINUSE|CONNREFUSED|CONNRESET|TIMEDOUT|PIPE|INVAL|NOSPC|MFILE|BUSY)"
 _EXACT = (
     r"(?P<url>\b[a-z][a-z0-9+.\-]{1,12}+://[^\s\"'<>()\[\]{}`|\\,;]{3,300}+)"
     rf"|(?P<path>(?<![\w/.\-:])(?:[A-Za-z]:[\\/]|~/|\.{{1,2}}/|/)?(?:{_SEGMENT}/){{1,24}}+[\w.@+\-]{{0,80}}+)"
@@ -76,7 +76,9 @@ _KIND = {
 _LINE_NUMBER = re.compile(rf"(\.(?:{_EXTENSIONS}))[-:][0-9].*$")  # as grep prints: a.go-12-, a.go:12
 _HAS_EXTENSION = re.compile(rf"\.(?:{_EXTENSIONS})$|^(?:Makefile|Dockerfile|Procfile)$", re.IGNORECASE)
 _DATE_OR_RATIO = re.compile(r"[0-9.\-/]+$")
-_COLOUR = re.compile(r"#(?:[0-9]{3}|[0-9]{6})$")
+_NO_REFERENCE = re.compile(
+    r"#(?:([0-9])\1\1|[0-9]{6})$|/dev/null$|/usr/bin/env$|/bin/(?:ba|z)?sh$"
+)  # colours, and what is everywhere
 
 
 def scanned(text: str) -> str:
@@ -98,29 +100,29 @@ def entities_in(text: str, *, names: bool = True) -> list[Entity]:
     """The exact references of a text in order, each once, at most `MOST_PER_TEXT`. `names`: of code, too."""
     found: dict[str, Entity] = {}
     for match in (_WITH_NAMES if names else _WITHOUT_NAMES).finditer(scanned(text)):
-        if (entity := _entity(match, names)) and entity.text not in found:
+        if (entity := _entity(match)) and entity.text not in found:
             found[entity.text] = entity
             if len(found) >= MOST_PER_TEXT:
                 break
     return list(found.values())
 
 
-def _entity(match: "re.Match[str]", names: bool) -> Entity | None:
+def _entity(match: "re.Match[str]") -> Entity | None:
     group = match.lastgroup or ""
-    value = match[0].strip("`").rstrip(".,;:!?'\"*-")
+    value = match[0].strip("`").rstrip(".,;:!?'\"*-$")
     if group == "url" and match[0].endswith(":"):
         return None  # what follows is a mark of a redacted secret
     if group in ("path", "file"):
         value = _LINE_NUMBER.sub(r"\1", value)
         if group == "path" and not _is_path(value):
             return None
-    if not 2 < len(value) <= LONGEST_CHARS or (not names and _COLOUR.match(value)):
+    if not 2 < len(value) <= LONGEST_CHARS or _NO_REFERENCE.match(value):
         return None
     return Entity("route" if value.endswith("/") else _KIND[group], value)
 
 
 def _is_path(value: str) -> bool:
-    """A path rather than a ratio, a date or an either/or: it ends in a known extension, is rooted, or is deep."""
+    """A path, no ratio, date or either/or: it ends in a known extension, is rooted, or is deep."""
     if _DATE_OR_RATIO.match(value):
         return False
     name = value.rstrip("/").rpartition("/")[2]

@@ -37,13 +37,13 @@ def goal_lines(earlier: list[str], requests: Sequence[Request], most_tokens: int
 
 
 def outlived(earlier: list[str], goal: list[Line]) -> list[str]:
-    """What an earlier summary called the newest request and is not any more: it stays as words of the user's."""
+    """What an earlier summary called the newest request and is none now: it stays among the user's words."""
     shown = {item.text for item in goal}
     return [text.removeprefix(_NEWEST) for text in earlier if text.startswith(_NEWEST) and text not in shown]
 
 
 def user_lines(said: Sequence[Said], told: Sequence[Told], goal: list[Line]) -> Iterator[Line]:
-    """The user's sentences: strong constraints first, then constraints and facts, then the rest; each the newest first.
+    """The user's sentences: strong constraints, then constraints and facts, then the rest; newest first.
 
     What the goal shows already is not said twice.
     """
@@ -83,7 +83,7 @@ def _spoken(item: Said, questions: Sequence[Told]) -> str:
 def decision_lines(told: Sequence[Told], most_tokens: int) -> Iterator[Line]:
     """The assistant's last two reports, then decisions, then earlier reports; each the newest first.
 
-    `most_tokens` is the room for them all: the last report may take half of it, the others less.
+    `most_tokens` is the room for them all: the last report may take half of it, the one before a quarter.
     """
     room_chars = most_tokens * _CHARS_PER_TOKEN
     reports = [(seq, item) for seq, item in enumerate(told) if item.kind == "report"][::-1]

@@ -8,7 +8,7 @@ from foldahead.core.tokens import estimate_text
 
 
 class Line(Struct):
-    """A candidate. `order` places it in its section; lines are offered in the order in which they are to be chosen."""
+    """A candidate. `order` places it in its section; the order of choice is that of the offer."""
 
     section: str
     order: tuple[int, int]
@@ -30,7 +30,7 @@ class Pack:
         self._heading_tokens = heading_tokens
 
     def offer(self, lines: Iterable[Line], most_tokens: int) -> list[Line]:
-        """Takes what fits, in the order given, within `most_tokens` and what is left. Gives back what did not fit."""
+        """Takes what fits, in this order, within `most_tokens` and what is left. Gives back what did not."""
         refused: list[Line] = []
         spent = 0
         for line in lines:

@@ -8,8 +8,9 @@ from msgspec import Struct
 from foldahead.core.index import unlisted
 from foldahead.core.redact import redact
 from foldahead.core.text.entities import Entity
+from foldahead.core.text.outcomes import job_ids
 from foldahead.core.text.pack import Line, line
-from foldahead.core.text.steps import Step, job_ids
+from foldahead.core.text.steps import Step
 from foldahead.core.text.stories import ASKED, PASSING
 from foldahead.core.text.words import shorten
 
@@ -50,17 +51,17 @@ def read_earlier(summary: str, at: int) -> Earlier:
     sections: dict[str, list[str]] = {}
     references: list[str] = []
     section = "done"
-    for line in redact(summary).splitlines():
-        if heading := _HEADING.match(line):
+    for row in redact(summary).splitlines():
+        if heading := _HEADING.match(row):
             section = _section_of(heading[1])
-        elif line.startswith(_SAID):
+        elif row.startswith(_SAID):
             sections.setdefault("user", []).extend(
-                f'"{text}"' for text in line[len(_SAID) :].strip('"').split('"; "')
+                f'"{text}"' for text in row[len(_SAID) :].strip('"').split('"; "')
             )
-        elif section == "references" or _INDEX_LINE.match(line):
-            references.append(line)
-        elif line.strip():
-            _append(sections.setdefault(section, []), line)
+        elif section == "references" or _INDEX_LINE.match(row):
+            references.append(row)
+        elif row.strip():
+            _append(sections.setdefault(section, []), row)
     return Earlier(at, sections, unlisted("\n".join(references)))
 
 
@@ -96,7 +97,7 @@ def carried(name: str, earlier: Earlier) -> list[Line]:
 
 
 def carried_flight(earlier: Earlier, steps: Sequence[Step]) -> list[Line]:
-    """What was in flight and may still be: not what was said or planned last, which something later has replaced."""
+    """What was in flight and may still be; what was said or planned last has been replaced since."""
     kept = [text for text in earlier.section("flight") if not text.startswith(PASSING)]
     jobs = [step.full for step in steps if step.state not in ("open", "background")]
     return _lines(

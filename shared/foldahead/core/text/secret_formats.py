@@ -2,8 +2,8 @@
 
 Every alternative is anchored on something rare (a token's own prefix, a keyword, `://`, a header), never on a
 run of word characters, and every repetition is bounded or possessive: the scan is linear in the text whatever
-the text is. Groups: `token` is a secret by itself; `block` a private key; `url`, `header`, `flag`, `named` hold
-a keyword and then a value that `redact` judges, since `password = ask()` is code and no secret.
+the text is. Groups: `token` and `webhook` are secrets by themselves, `block` is a private key; what stands in
+another group is judged by `redact`, since `password = ask()` is code and no secret.
 """
 
 import re
@@ -42,10 +42,16 @@ _PREFIXED = "|".join(
         r"[0-9a-f]{32}-us[0-9]{1,2}(?!\w)",  # Mailchimp
     )
 )
-_WEBHOOK = r"hooks\.slack\.com/(?:services|workflows)/[\w/]{10,200}+|discord(?:app)?\.com/api/webhooks/[\w/\-]{20,200}+"
+_WEBHOOK = (
+    r"hooks\.slack\.com/(?:services|workflows)/[\w/]{10,200}+"
+    r"|discord(?:app)?\.com/api/webhooks/[\w/\-]{20,200}+"
+)
 
 # Possessive, and it stops before the next five dashes: linear even when no END ever comes.
-_BLOCK = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^\-]|-(?!----))*+(?:-----END [A-Z0-9 ]{0,60}-----)?"
+_BLOCK = (
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:[^\-]|-(?!----))*+(?:-----END [A-Z0-9 ]{0,60}-----)?"
+)
 
 _URL = r"://(?P<user>[^\s:/@\"'<>`]{0,128}+):(?P<url>[^\s/\"'<>`]{1,256})@"
 
@@ -72,7 +78,8 @@ _FLAG = (
 
 # `key` is the word that names the value, `rest` what its name goes on with (`_access_key`, `Hash`, `s`).
 _KEY = (
-    r"(?P<key>[Pp](?i:assword|asswd|assphrase|asscode|asswort|wd)|PASS(?=\s{0,3}=)"
+    r"(?P<key>[Pp](?i:assword|asswd|assphrase|asscode|asswort|wd)|(?<=_)pass(?=[\"']?\s{0,3}[:=])"
+    r"|(?<=--)pass(?=[ =])|PASS(?=\s{0,3}=)"
     r"|(?<=_)PASS(?=[\"']?\s{0,3}:)|[Ss](?i:ecret)|[Tt](?i:oken)"
     r"|[Aa](?i:pi[_\-\s]?key|ccess[_\-]?key|uth[_\-]?key|ccount[_\-]?key|pp[_\-]?key)"
     r"|_auth(?=\s{0,3}=)|[Pp](?i:rivate[_\-]?key)|[Ee](?i:ncryption[_\-]?key)|[Ss](?i:igning[_\-]?key"
@@ -82,9 +89,12 @@ _KEY = (
 _NAMED = (
     _KEY
     + r"(?P<rest>[\w\-]{0,40}+)\]?\\?[\"'`]?"
-    + r"(?P<sep>\]?\s{0,8}(?::=|=>|===?|[:=：])\s{0,8}(?:(?i:is)\s)?|>|[ \t]{1,3}(?i:is|was|to|ist)[ \t]{1,3}|[ \t]{1,3}(?=[\"'])|(?<=--password)[ \t]{1,3}"
-    + r"|(?<=--token)[ \t]{1,3}|(?<=--secret)[ \t]{1,3}|(?<=--passwd)[ \t]{1,3}|(?<=-key)[ \t]{1,3}|(?<=-token)[ \t]{1,3}|(?<=-secret)[ \t]{1,3}|(?<=-password)[ \t]{1,3})"
-    + r"(?P<named>(?:[bfru]{0,2})(?P<quote>\\?\"\"\"|\\?[\"'`])(?P<quoted>[^\"'`\r\n\\]{0,512}+)|[^\s\"'`]{1,256}+)"
+    # `=` and its kin; a tag's end; "is"; a blank before a quote; a blank behind a flag (`--db-password x`)
+    + r"(?P<sep>\]?\s{0,8}(?::=|=>|===?|[:=：])\s{0,8}(?:(?i:is)\s)?|>"
+    + r"|[ \t]{1,3}(?i:is|was|to|ist)[ \t]{1,3}|[ \t]{1,3}(?=[\"'])"
+    + r"|(?:(?<=-key)|(?<=-token)|(?<=-secret)|(?<=-pass)|(?<=-passwd)|(?<=-password))[ \t]{1,3})"
+    + r"(?P<named>[bfru]{0,2}(?P<quote>\\?\"\"\"|\\?[\"'`])(?P<quoted>[^\"'`\r\n\\]{0,512}+)"
+    + r"|[^\s\"'`]{1,256}+)"
 )
 
 SECRET = re.compile(

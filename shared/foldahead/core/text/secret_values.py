@@ -1,4 +1,4 @@
-"""Whether a value that stands where a secret would stand is one, or is code, a type, a label, a placeholder."""
+"""Whether a value that stands where a secret would is one, or is code, a type, a label, a placeholder."""
 
 import re
 
@@ -53,7 +53,7 @@ def key_names_no_secret(rest: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value stands for a secret without being one: empty, stars, `${NAME}`, `<token>`, `your-key`."""
+    """Whether a value only stands for a secret: empty, stars, `${NAME}`, `<token>`, `your-key`."""
     return not value or bool(_PLACEHOLDER.match(value))
 
 
@@ -63,7 +63,7 @@ def has_digit_and_letter(value: str) -> bool:
 
 
 def is_password(value: str, *, quoted: bool, certain: bool) -> bool:
-    """Whether the value of a password's name is a password. `certain`: it stands where only a value can stand."""
+    """Whether a password's value is one. `certain`: it stands where only a value can stand."""
     if is_placeholder(value) or len(value) > 512 or _PATH.match(value):
         return False
     if quoted:
@@ -76,7 +76,7 @@ def is_password(value: str, *, quoted: bool, certain: bool) -> bool:
         )
     if _CALL.match(value) and not has_digit_and_letter(value):
         return False
-    if _WORD.match(value) or _SNAKE.match(value) and not value[-1].isdigit():
+    if _WORD.match(value) or (_SNAKE.match(value) and not value[-1].isdigit()):
         return certain and not _TYPE.match(value)
     return (
         len(value) >= 4
@@ -100,7 +100,7 @@ def is_secret_value(value: str, *, quoted: bool, certain: bool) -> bool:
 
 
 def is_token(value: str) -> bool:
-    """Whether what carries a maker's prefix is long and mixed enough for a token, not a name such as `sk-animation-...`."""
+    """Whether what carries a maker's prefix is a token and no name, as `sk-fading-circle` is one."""
     return any(c.isdigit() for c in value) and not _WORDS_WITH_DASHES.fullmatch(value)
 
 

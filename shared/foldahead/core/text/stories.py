@@ -1,4 +1,4 @@
-"""What became of the steps of a span: done, still in flight, failed; as candidate lines in order of choice."""
+"""What became of the steps of a span: done, in flight, failed; as candidate lines in order of choice."""
 
 import os.path
 import re
@@ -12,9 +12,11 @@ _PROGRAM = re.compile(
     r"(?:cd\s+\S+\s*(?:&&|;)\s*|\w+=\S+\s+|sudo\s+|time\s+|timeout\s+\S+\s+)*([\w./\-]+)(?:\s+([\w./:\-]+))?"
 )
 _OPEN = "called, no result yet: "
+_DEAD = "called and never answered: "
+_MOST_DEAD = 3
 _TASKS = "task list: "
 _LAST = "the assistant last said: "
-PASSING = (_OPEN, _TASKS, _LAST)
+PASSING = (_OPEN, _DEAD, _TASKS, _LAST)
 """How lines begin that hold only until the next message."""
 ASKED = "asked of the user, not answered yet: "
 _TOLD = ("edit", "run", "look", "ask", "other")
@@ -31,10 +33,11 @@ _STATE_WORDS = {
 
 def in_flight(steps: Sequence[Step], told: Sequence[Told], end: int) -> Iterator[Line]:
     """Calls without a result, pending ones, background jobs, the last task list and the last stated step."""
+    yield from _unanswered(steps, told, end)
     for step in reversed(steps):
-        if step.answered_at < 0 or step.answered_at >= end:
-            yield line("flight", step.at, 0, f"{_OPEN}{step.full}")
-        elif step.state == "pending":
+        if not 0 <= step.answered_at < end:
+            continue
+        if step.state == "pending":
             yield line("flight", step.at, 0, f"waiting: {step.full} -> the tool said: {_quoted(step.gist)}")
     plan = next((step for step in reversed(steps) if step.kind == "plan"), None)
     if plan:
@@ -48,8 +51,20 @@ def in_flight(steps: Sequence[Step], told: Sequence[Told], end: int) -> Iterator
         yield line("flight", last.at, 3, f"{_LAST}{last.text}")
 
 
+def _unanswered(steps: Sequence[Step], told: Sequence[Told], end: int) -> Iterator[Line]:
+    """Open calls; and a few of those that the conversation went past, which nothing will answer any more."""
+    waiting = [step for step in reversed(steps) if not 0 <= step.answered_at < end]
+    newest_at = max([*(step.at for step in steps[-1:]), *(item.at for item in told[-1:])], default=0)
+    # One assistant message right behind the call may belong to the same turn: server tools answer there.
+    dead = [step for step in waiting if newest_at > step.at + 1]
+    for step in waiting[: len(waiting) - len(dead)]:
+        yield line("flight", step.at, 0, f"{_OPEN}{step.full}")
+    for step in dead[:_MOST_DEAD]:
+        yield line("flight", step.at, 0, f"{_DEAD}{step.full}")
+
+
 def done(steps: Sequence[Step], end: int) -> Iterator[Line]:
-    """Steps by what they were about: changes first, then runs, then what was looked up; each the newest first.
+    """Steps by what they were about: changes, then runs, then what was looked up; each the newest first.
 
     Of one tool's many calls the newest are told, the others named.
     """
@@ -94,7 +109,7 @@ def _times(story: list[Step]) -> str:
 
 
 def errors(steps: Sequence[Step], told: Sequence[Told], said: Sequence[Said], end: int) -> Iterator[Line]:
-    """The assistant's question that nobody answered, then what failed or was rejected and did not go well later."""
+    """The assistant's question that nobody answered; what failed or was rejected and is not mended since."""
     asked = next((item for item in reversed(told) if item.kind == "question"), None)
     if asked and (not said or said[-1].at < asked.at):
         yield line("errors", asked.at, 0, f"{ASKED}{asked.text}")

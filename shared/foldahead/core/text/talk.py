@@ -17,7 +17,7 @@ from foldahead.core.text.words import (
 )
 
 SHORT_MESSAGE_CHARS = 1_500
-"""A user's message up to here is kept sentence by sentence; of a longer one the ends and the sentences with a cue."""
+"""A user's message up to here is kept sentence by sentence, of a longer one the ends and the constraints."""
 SENTENCE_CHARS = 500
 MOST_SENTENCES = 60
 MOST_SCANNED_CHARS = 60_000
@@ -29,10 +29,11 @@ REQUEST_CHARS = 3_000
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _HARNESS = re.compile(
     r"<(system-reminder|local-command-stdout|local-command-stderr|command-message|command-contents"
-    r"|environment_details|task-notification|ide_\w+)>"
+    r"|environment_details|ide_\w+)>"
     r".*?(?:</\1>|\Z)",
     re.DOTALL,
 )
+_NOTICE = "<task-notification>"
 _INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]]*\]")
 _TAG = re.compile(
     r"</?(?:command-name|command-args|user_query|user-message|user_message|task|feedback|answer)>"
@@ -43,7 +44,10 @@ _NUMBER = re.compile(r"(?<![\w\-./])\d+(?:[.,:]\d+)*(?![\w\-/])")
 _NAME_WITH_DIGITS = re.compile(r"[\w./\-]*[^\W\d][\w./\-]*\d[\w./\-]*|\d+[\-/_.]*[^\W\d][\w./\-]*")
 _SCRIPT = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7ff]{2}")
 _STOP_WORDS = frozenset(
-    "the and for with you your that this use please should must are was not have has can will instead make let set now then from into its all any but our rather actually".split()
+    (
+        "the and for with you your that this use please should must are was not have has can will instead"
+        " make let set now then from into its all any but our rather actually"
+    ).split()
 )
 
 
@@ -74,11 +78,13 @@ def without_harness(text: str) -> str:
     """A user's message without what the agent's harness put into it."""
     if "<" not in text and "[Request" not in text:
         return text
+    if text.lstrip().startswith(_NOTICE):
+        return ""
     return _INTERRUPTED.sub("", _TAG.sub(" ", _HARNESS.sub(" ", text))).strip()
 
 
 class Request(Struct):
-    """A user's message at some length, for the goal: the first and the newest of a span say what it is about."""
+    """A user's message at some length, for the goal: the first and the newest say what a span is about."""
 
     at: int
     text: str
@@ -146,11 +152,11 @@ def replaces(newer: Said, older: Said) -> bool:
 
 
 def told(text: str, at: int, *, calls: bool) -> list[Told]:
-    """What the assistant said that outlives the turn: a report where the turn ends, decisions, questions, plans."""
+    """What outlives the turn of what the assistant said: a report at its end, decisions, questions, plans."""
     found: list[Told] = []
     if not calls and len(text) > 80:
         found.append(Told(at, _report(text), "report", frozenset()))
-    pieces = [piece for piece in sentences(text[:6_000]) if 12 < len(piece)]
+    pieces = [piece for piece in sentences(text[:6_000]) if len(piece) > 12]
     for piece in pieces:
         if piece.endswith(("?", "？")):
             if not calls:

@@ -1,7 +1,7 @@
-"""Cutting texts with a mark, splitting them into sentences, and the cue words by which sentences are told apart.
+"""Cutting texts with a mark, splitting them into sentences, and the cue words that tell sentences apart.
 
-Cues are in the languages that sessions come in most: English, German, French, Spanish, Portuguese, Italian, Dutch,
-Russian, Chinese, Japanese, Korean. They only rank: what the user said is kept for being the user's, cue or none.
+Cues are in the languages that sessions come in most: English, German, French, Spanish, Portuguese, Italian,
+Dutch, Russian, Chinese, Japanese, Korean. They only rank: what the user said is kept, cue or none.
 """
 
 import re
@@ -68,7 +68,7 @@ ORDER_IN_DATA = re.compile(
 LEFT_OUT = "[… "
 """How every mark of ours begins that says how much was left out."""
 MARK_CHARS = 40
-"""What a mark takes: a text this little too long is left whole, so that what was cut once is not cut again."""
+"""What a mark takes. A text this little too long stays whole: what was cut once is not cut again."""
 _LEFT_OUT = LEFT_OUT + "{:,} characters left out …]"
 
 
@@ -96,7 +96,7 @@ def ends_of(text: str, most_chars: int) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences and lines of a text, list marks taken off, empty ones left out. Order kept, nothing rewritten."""
+    """Sentences and lines of a text in order, list marks taken off, nothing rewritten."""
     parts = (_BULLET.sub("", part.strip()) for part in _SENTENCE_END.split(text) if part)
     return [part for part in parts if part]
 

@@ -1,6 +1,6 @@
 """A Redis with the function library, and calls of it as an agent makes them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,7 +8,9 @@ import redis
 
 from foldahead import keys, wire
 from foldahead.calls import Call, Publish, Reply, publish_call, read_reply, record_id, resume_call
+from foldahead_worker.embedded.redis_server import EmbeddedRedis
 from foldahead_worker.library import load
+from foldahead_worker.switchboard import Switchboard
 from tests.correspondence import Scribe
 
 LASTING = {keys.POLICIES_HASH}
@@ -16,7 +18,7 @@ LASTING = {keys.POLICIES_HASH}
 
 
 @contextmanager
-def redis_with_library(url: str) -> Iterator["redis.Redis"]:
+def redis_with_library(url: str) -> Generator["redis.Redis"]:
     """A client of a Redis that has the library. Fails the test when a key without TTL is left."""
     with redis.Redis.from_url(url) as client:
         load(client)
@@ -26,7 +28,7 @@ def redis_with_library(url: str) -> Iterator["redis.Redis"]:
 
 def keys_without_ttl(client: "redis.Redis") -> set[str]:
     """Names of the keys that would stay for ever, but for those that may."""
-    names: list[bytes] = client.keys("*")
+    names: Any = client.keys("*")
     return {name.decode() for name in names if client.ttl(name) < 0} - LASTING
 
 
@@ -36,7 +38,9 @@ def ask(client: "redis.Redis", call: Call) -> Reply | None:
     return read_reply(reply)
 
 
-def publish(client: "redis.Redis", scribe: Scribe, n: int = 1, incarnation: str = "a", **changes: Any) -> Reply:
+def publish(
+    client: "redis.Redis", scribe: Scribe, n: int = 1, incarnation: str = "a", **changes: Any
+) -> Reply:
     """Publish how a session stands; `changes` to what is sent. Bodies and records only where given."""
     standing = scribe.standing()
     values: dict[str, Any] = {
@@ -47,6 +51,7 @@ def publish(client: "redis.Redis", scribe: Scribe, n: int = 1, incarnation: str 
         "messages": standing.messages,
         "head": standing.head,
         "due_ms": None if scribe.due_in_s is None else int(scribe.due_in_s * 1000),
+        "urgent": standing.at_hard_cap,
         "upload": scribe.upload,
         "anchors": [(at, head) for at, head in enumerate(scribe.heads) if at],
     }
@@ -74,3 +79,13 @@ def resume(client: "redis.Redis", scribe: Scribe) -> wire.Answer:
     reply = ask(client, resume_call(scribe.member))
     assert reply is not None
     return reply.answer
+
+
+def server_with_library(server: EmbeddedRedis) -> "redis.Redis":
+    client = redis.Redis.from_url(server.url)
+    load(client)
+    return client
+
+
+def has_all_bodies(switchboard: Switchboard, scribe: Scribe) -> Callable[[], bool]:
+    return lambda: switchboard.bodies(scribe.member)[2] == scribe.stored()

@@ -1,0 +1,221 @@
+"""Who the function library has the watcher look at, and what sessions hear of their jobs."""
+
+import pytest
+
+from foldahead import keys
+from foldahead.calls import look_call
+from tests.correspondence import Scribe, a_ready
+from tests.integration.redis_room.calling import (
+    ask,
+    publish,
+    resume,
+)
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def scribe() -> Scribe:
+    return Scribe().say("one", "two", "three")
+
+
+def test_a_session_that_wants_work_is_armed_until_a_job_has_it(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe)
+    [seen] = switchboard.due(10)
+    assert (seen.member, seen.standing) == (scribe.member, scribe.standing())
+    assert switchboard.settle_job(seen, "key")
+    assert switchboard.due(10) == []
+    assert resume(client, scribe).job == "key"
+
+
+def test_a_session_is_due_when_its_time_has_come_by_redis_clock(client, switchboard, scribe):
+    scribe.due_in_s = 0.15
+    publish(client, scribe)
+    assert switchboard.due(10) == []
+    wait_until(lambda: switchboard.due(10), timeout_s=5)
+
+
+def test_a_publish_that_wants_no_work_disarms(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1)
+    scribe.due_in_s = None
+    publish(client, scribe, 2)
+    assert switchboard.due(10) == []
+
+
+def test_a_lost_entry_is_armed_again_by_the_next_publish(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1)
+    client.delete(keys.armed(keys.shard_of(scribe.member)))
+    publish(client, scribe, 2)
+    assert len(switchboard.due(10)) == 1
+
+
+def test_a_publish_while_a_job_is_under_way_does_not_arm(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1)
+    switchboard.settle_job(switchboard.due(10)[0], "key")
+    publish(client, scribe, 2)
+    assert switchboard.due(10) == []
+
+
+def test_a_session_that_comes_to_its_hard_cap_is_looked_at_once_in_spite_of_its_job(
+    client, switchboard, scribe
+):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1)
+    switchboard.settle_job(switchboard.due(10)[0], "key")
+    scribe.at_hard_cap = True
+    publish(client, scribe, 2)
+    [seen] = switchboard.due(10)
+    assert (seen.job, seen.standing.at_hard_cap) == ("key", True)
+    switchboard.settle_job(seen, "key")
+    publish(client, scribe, 3)
+    assert switchboard.due(10) == []
+
+
+def test_a_job_not_heard_of_for_a_minute_is_looked_at_again(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1)
+    switchboard.settle_job(switchboard.due(10)[0], "key")
+    started_ms = int(client.hget(keys.state(scribe.member), "job_at"))
+    client.hset(keys.state(scribe.member), "job_at", started_ms - 61_000)
+    publish(client, scribe, 2)
+    assert [seen.job for seen in switchboard.due(10)] == ["key"]
+
+
+def test_the_most_overdue_come_first_over_all_shards(client, switchboard):
+    scribes = [Scribe(f"s{number}", due_in_s=0) for number in range(40)]
+    for number, scribe in enumerate(scribes):
+        publish(client, scribe, 1)
+        client.zadd(keys.armed(keys.shard_of(scribe.member)), {scribe.member: number})
+    assert [seen.member for seen in switchboard.due(5)] == [scribe.member for scribe in scribes[:5]]
+
+
+@pytest.mark.parametrize("settle", ["settle_wait", "settle_drop"])
+def test_a_newer_publish_stays_armed_whatever_is_settled(client, switchboard, scribe, settle: str):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1)
+    [seen] = switchboard.due(10)
+    publish(client, scribe, 2)
+    still = getattr(switchboard, settle)(seen, *([60_000] if settle == "settle_wait" else []))
+    assert not still
+    assert [armed.n for armed in switchboard.due(10)] == [2]
+
+
+def test_a_publish_of_another_incarnation_with_the_same_counter_stays_armed(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1, "a")
+    [seen] = switchboard.due(10)
+    publish(client, scribe, 1, "b")
+    assert not switchboard.settle_drop(seen)
+    assert len(switchboard.due(10)) == 1
+
+
+def test_waiting_puts_the_next_look_off(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe)
+    assert switchboard.settle_wait(switchboard.due(10)[0], 60_000)
+    assert switchboard.due(10) == []
+    assert switchboard.counts().armed == 1
+
+
+def test_dropping_forgets_until_the_next_publish(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1)
+    assert switchboard.settle_drop(switchboard.due(10)[0])
+    assert switchboard.counts().armed == 0
+    publish(client, scribe, 2)
+    assert switchboard.counts().armed == 1
+
+
+def test_a_job_that_was_done_before_it_was_settled_is_not_waited_for(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe)
+    [seen] = switchboard.due(10)
+    switchboard.ready(scribe.member, a_ready("key"))
+    switchboard.settle_job(seen, "key")
+    assert resume(client, scribe).job == ""
+
+
+def test_members_whose_state_is_gone_are_disarmed(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe)
+    client.delete(keys.state(scribe.member))
+    assert switchboard.due(10) == []
+    assert switchboard.counts().armed == 0
+
+
+def test_a_standing_of_another_wire_version_is_disarmed(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, standing=b"\x92\x02\xc0")
+    assert switchboard.due(10) == []
+    assert switchboard.counts().armed == 0
+
+
+def test_a_summary_that_is_ready_ends_the_job_and_is_told_once(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    told = publish(client, scribe, 1)
+    switchboard.settle_job(switchboard.due(10)[0], "key")
+    assert switchboard.ready(scribe.member, a_ready("key"))
+    reply = ask(client, look_call(scribe.member, told.rev, told.mark, ()))
+    assert reply is not None
+    assert (reply.answer.ready, reply.answer.job) == ((a_ready("key"),), "")
+    assert publish(client, scribe, 2, ready_known=["key"]).answer.ready == ()
+
+
+def test_a_look_without_news_says_nothing(client, scribe):
+    told = publish(client, scribe)
+    assert ask(client, look_call(scribe.member, told.rev, told.mark, ())) is None
+
+
+def test_a_look_at_a_session_that_is_gone_says_so(client, scribe):
+    reply = ask(client, look_call(scribe.member, "1", "", ()))
+    assert reply is not None
+    assert not reply.answer.known
+
+
+def test_a_summary_for_a_session_that_is_not_known_leaves_no_key(client, switchboard, scribe):
+    assert not switchboard.ready(scribe.member, a_ready())
+    assert client.keys("*") == []
+
+
+def test_a_failure_ends_the_job_and_says_why(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    told = publish(client, scribe, 1)
+    switchboard.settle_job(switchboard.due(10)[0], "key")
+    assert switchboard.failed(scribe.member, "key", "adapter_error Timeout")
+    reply = ask(client, look_call(scribe.member, told.rev, told.mark, ()))
+    assert reply is not None
+    assert (reply.answer.job, reply.answer.failed) == ("", "adapter_error Timeout")
+
+
+def test_the_failure_of_an_older_job_leaves_the_newer(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe)
+    switchboard.settle_job(switchboard.due(10)[0], "newer")
+    assert not switchboard.failed(scribe.member, "older", "adapter_error")
+    assert resume(client, scribe).job == "newer"
+
+
+def test_of_many_summaries_the_shortest_are_dropped(client, switchboard, scribe):
+    publish(client, scribe)
+    for end in range(12, 0, -1):
+        switchboard.ready(scribe.member, a_ready(f"key {end}", end))
+    ends = sorted(ready.end for ready in resume(client, scribe).ready)
+    assert ends == [1, 6, 7, 8, 9, 10, 11, 12]
+
+
+def test_overrides_of_the_workspace_come_with_every_answer(client, scribe):
+    client.hset(keys.POLICIES_HASH, "acme", '{"mode":"off"}')
+    assert publish(client, scribe).answer.overrides == b'{"mode":"off"}'
+    assert publish(client, Scribe(workspace="other")).answer.overrides == b""
+
+
+def test_a_damaged_summary_is_left_out_and_named(client, switchboard, scribe):
+    publish(client, scribe, 1)
+    switchboard.ready(scribe.member, a_ready())
+    client.hset(keys.ready(scribe.member), "bad", b"9:\xff\xff")
+    reply = publish(client, scribe, 2)
+    assert reply.answer.ready == (a_ready(),)
+    assert len(reply.unusable) == 1

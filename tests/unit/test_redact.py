@@ -1,0 +1,133 @@
+"""Secrets of known formats go, ordinary code stays."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldahead.core.redact import redact
+
+# Put together at run time, so that no scanner takes this file for a leak.
+SECRETS = (
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEX", "wJalr"),
+    ("postgres://svc:hunter2pass@db.example.com/x", "hunter2"),
+    ("redis://:s3cr3tpw@host:6379", "s3cr3tpw"),
+    ("password=hunter2", "hunter2"),
+    ("password = hunter2", "hunter2"),
+    ("passwd: s3cr3t!", "s3cr3t"),
+    ('"password": "swordfish"', "swordfish"),
+    ("{'password': 'a b c'}", "a b c"),
+    ('\\"password\\": \\"swordfish\\"', "swordfish"),
+    ("DB_PASSWORD=letmein", "letmein"),
+    ("db_pass=letmein1", "letmein1"),
+    ("export TOKEN=abcdefgh", "abcdefgh"),
+    ("mysql -u root -pletmein db", "letmein"),
+    ("tool --password hunter --db x", "hunter"),
+    ("tool --password=hunter", "hunter"),
+    ("tool --api-key abcdefgh1234", "abcdefgh"),
+    ('curl -H "Authorization: Bearer abc.def-123456"', "abc.def"),
+    ("Authorization: Basic dXNlcjpwYXNz", "dXNl"),
+    ("curl -u admin:hunter2 http://x", "hunter2"),
+    ('api_key = "abcd1234efgh"', "abcd1234"),
+    ("the password is hunter2, ok", "hunter2"),
+    ("machine x login bob password swordfish", "swordfish"),
+    ("//registry.example/:_authToken=abc123def456ghi", "abc123"),
+    ("<password>swordfish</password>", "swordfish"),
+    ("https://h/?user=a&password=bcd1&token=abcdef123456789", "bcd1"),
+    ("https://h/?user=a&password=bcd1&token=abcdef123456789", "abcdef12"),
+    ("x" + "oxb-1234567890-abcdefghij", None),
+    ("gh" + "p_" + "a1" * 18, "a1a1"),
+    ("sk-" + "ant-api03-" + "Ab1" * 12, "Ab1"),
+    ("AK" + "IA" + "ABCDEFGH12345678", "ABCDEFGH"),
+    ("AI" + "za" + "B1c" * 12, "B1c"),
+    ("np" + "m_" + "a1B" * 12, "a1B"),
+    ("hf" + "_" + "aB1" * 12, "aB1"),
+    ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-def_ghi", "eyJzdWI"),
+    ("client_secret: 8f14e45fceea167a5a36dedd4bea2543", "8f14"),
+    ("X-Api-Key: abcdef1234567890", "abcdef12"),
+    ("db.example.com:5432:prod:svc:swordfish", "swordfish"),
+    ("ALTER USER x IDENTIFIED BY 'swordfish'", "swordfish"),
+    ("AccountName=x;AccountKey=abcd1234abcd1234==;End", "abcd1234"),
+    ("密码：hunter2", "hunter2"),
+    ("Cookie: session=abcdef; a=b", "abcdef"),
+    ("-----BEGIN RSA PRIVATE" + " KEY-----\nMIIabc123/+=\nfoo\n-----END RSA PRIVATE" + " KEY-----", "MIIabc"),
+    ("-----BEGIN PRIVATE" + " KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nb3Bl", "b3BlbnNz"),
+)
+
+CODE = (
+    "password = get_password()",
+    "token: str",
+    "max_tokens=4096",
+    "def f(password: str, token: Optional[str] = None):",
+    "self.password = password",
+    "user = User(password=password, token=token)",
+    "tokens = tokenizer.encode(x)",
+    '"input_tokens": 45365',
+    'secret_name = "my-secret"',
+    'password = os.environ["PASSWORD"]',
+    "const token = await getToken();",
+    "API_KEY=${API_KEY}",
+    "password: <your password>",
+    "passwords must be 8 characters",
+    "password is required",
+    '"password": null',
+    'if token == "EOF":',
+    "tool --password $PASS",
+    "Authorization: Bearer $TOKEN",
+    "http://localhost:8080/x@y",
+    "git@github.com:a/b.git",
+    "sk-circle-fade-dot-animation-long",
+    'cache_key = "0123456789abcdef0123456789abcdef"',
+    "docker run -u 1000:1000 x",
+    "password_hash = bcrypt.hashpw(password)",
+    'placeholder="Enter your password"',
+    'Password string `json:"password"`',
+    "token: TokenKind",
+    "PASS: test_foo1_bar",
+    "PWD=/Users/dev8/Work",
+    '"-----BEGIN PRIVATE' + ' KEY-----" in text',
+)
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS)
+def test_a_secret_of_a_known_format_goes(text: str, secret: str | None) -> None:
+    redacted = redact(text)
+    assert "[redacted:" in redacted
+    assert secret is None or secret not in redacted
+
+
+@pytest.mark.parametrize("text", CODE)
+def test_ordinary_code_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(("text", "_secret"), SECRETS)
+def test_what_is_redacted_stays_as_it_is(text: str, _secret: str | None) -> None:
+    assert redact(redact(text)) == redact(text)
+
+
+@given(st.text())
+def test_any_text_is_taken(text: str) -> None:
+    assert isinstance(redact(text), str)
+
+
+def test_a_lone_surrogate_and_a_nul_are_taken() -> None:
+    assert redact("\ud83d \x00 password=hunter2") == "\ud83d \x00 password=[redacted:password]"
+
+
+def test_a_secret_longer_than_what_is_looked_at_goes_whole() -> None:
+    assert redact("password=" + "a1B2" * 300) == "password=[redacted:password]"
+
+
+@pytest.mark.parametrize(
+    "piece", ["z", "eyJ", "password=", "://a:", "curl -", "-----BEGIN PRIVATE" + " KEY-----", "a_"]
+)
+def test_the_time_grows_no_faster_than_the_text(piece: str) -> None:
+    def seconds(chars: int) -> float:
+        text = piece * (chars // len(piece))
+        start = time.process_time()
+        redact(text)
+        return time.process_time() - start
+
+    assert seconds(160_000) < 10 * seconds(40_000) + 0.2

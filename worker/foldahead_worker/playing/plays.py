@@ -1,0 +1,90 @@
+"""What is to be played, and what came of it: plain data that crosses between processes."""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """One session of one file to be played, and how."""
+
+    file: str
+    format: str
+    session: str
+    """Its name in the file."""
+    name: str
+    """Its name in the stack, which no other session of this run has."""
+    workspace: str
+    redis_url: str
+    policy: dict[str, Any]
+    turn_s: float | None = None
+    """Seconds from one turn to the next; None: each turn waits for what was asked for."""
+    fresh_process: bool = False
+    out: str = ""
+    """Folder for the requests; empty: they are not kept."""
+    rules_only: bool = True
+    """Whether the stack makes summaries by rules, whatever model the policy names."""
+    settle_timeout_s: float = 600.0
+
+
+class Swap(Struct, frozen=True, kw_only=True):
+    """The first view in which a summary stands for its span. Tokens are pending tokens."""
+
+    turn: int
+    kind: str
+    added_ms: float
+    tokens_before: int
+    tokens_after: int
+    ready_before_needed: bool
+
+
+class Degraded(Struct, frozen=True, kw_only=True):
+    """A turn at the hard cap for which nothing was ready."""
+
+    turn: int
+    how: str
+    """`extract` or `truncated`."""
+    tokens_before: int
+    tokens_after: int
+
+
+class Progress(Struct, frozen=True, kw_only=True, tag=True):
+    """One turn was played."""
+
+    name: str
+    turn: int
+    turns: int
+    swaps: int
+    tokens_sent: int
+    tokens_sent_without: int
+
+
+class SessionPlayed(Struct, frozen=True, kw_only=True, tag=True):
+    """All that came of one session. Tokens are the estimate of every request's messages, system and tools."""
+
+    session: str
+    file: str
+    name: str
+    messages: int
+    turns: int
+    swaps: tuple[Swap, ...] = ()
+    elided_turns: int = 0
+    tokens_sent: int = 0
+    tokens_sent_without: int = 0
+    validity_faults: tuple[str, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+    not_worth_it: tuple[str, ...] = ()
+    exhausted_turns: int = 0
+    notes: tuple[str, ...] = ()
+    quiet_ms: tuple[float, ...] = ()
+    """What `request` added in every turn without a swap."""
+
+
+class PlayFault(Struct, frozen=True, kw_only=True, tag=True):
+    """A session could not be played."""
+
+    status: int
+    text: str
+
+
+Said = Progress | SessionPlayed | PlayFault

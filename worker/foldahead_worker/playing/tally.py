@@ -1,0 +1,85 @@
+"""Adds up the turns of one session. Pure."""
+
+import re
+
+from foldahead_worker.playing.plays import Degraded, Swap
+from foldahead_worker.playing.taking import Taken
+
+MOST_FAULTS = 100
+"""Kept of one session: the same fault comes again in every later request."""
+_WAYS_DOWN = {"swapped": "extract", "truncated": "truncated"}
+_NO_REASONS = ("", "below_threshold", "not_ready", "off", "degraded")
+"""Of an unchanged view that is due: these say nothing about why there will be no swap."""
+
+
+class Tally:
+    """What one session came to so far."""
+
+    def __init__(self) -> None:
+        self.swaps: list[Swap] = []
+        self.degraded: list[Degraded] = []
+        self.quiet_ms: list[float] = []
+        self.elided_turns = 0
+        self.exhausted_turns = 0
+        self.validity_faults: list[str] = []
+        self.recorded_faults: dict[str, None] = {}
+        self._reasons: dict[str, str] = {}
+        self._late = False
+
+    def take(self, taken: Taken) -> None:
+        """Count one turn."""
+        self.exhausted_turns += taken.exhausted
+        self.elided_turns += taken.outcome == "elided"
+        by_rules = taken.reason == "extract" or taken.outcome == "truncated"
+        if by_rules:
+            how = _WAYS_DOWN[taken.outcome]
+            self.degraded.append(
+                Degraded(
+                    turn=taken.number, how=how, tokens_before=taken.tokens_before, tokens_after=taken.tokens_after
+                )
+            )
+        if taken.outcome == "swapped":
+            self._swapped(taken, in_time=not (by_rules or self._late))
+            return
+        self.quiet_ms.append(taken.added_ms)
+        if taken.due and not taken.has_ready:
+            self._late = True
+        if taken.due:
+            self._note_reasons(taken)
+
+    def fault(self, turn: int, ours: list[str], recorded: list[str]) -> None:
+        """Count what a provider would refuse."""
+        room = MOST_FAULTS - len(self.validity_faults)
+        self.validity_faults += [f"turn {turn}: {fault}" for fault in ours[: max(0, room)]]
+        for fault in recorded:
+            if len(self.recorded_faults) < MOST_FAULTS:
+                self.recorded_faults[fault] = None
+
+    @property
+    def not_worth_it(self) -> tuple[str, ...]:
+        """Why a session that crossed its threshold never swapped, the latest numbers of each reason; else empty."""
+        return () if self.swaps else tuple(self._reasons.values())
+
+    def _swapped(self, taken: Taken, in_time: bool) -> None:
+        self.swaps.append(
+            Swap(
+                turn=taken.number,
+                kind=taken.kind,
+                added_ms=round(taken.added_ms, 3),
+                tokens_before=taken.tokens_before,
+                tokens_after=taken.tokens_after,
+                ready_before_needed=in_time,
+            )
+        )
+        self._late = False
+
+    def _note_reasons(self, taken: Taken) -> None:
+        for reason in (taken.reason, taken.declined):
+            if reason not in _NO_REASONS:
+                self._reasons[re.split(r"[:0-9]", reason)[0]] = reason
+
+
+def percentile(values: list[float], part: float) -> float:
+    """The value that `part` of the values do not exceed; 0 of none."""
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3) if ordered else 0.0
