@@ -1,9 +1,12 @@
 """The door of the agent's side: `Foldahead` hands out sessions; one link per Redis URL carries for all of them."""
 
 import logging
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -31,6 +34,7 @@ class Foldahead:
         self._on_event = on_event
         self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._lock = threading.Lock()
+        _register(self)
 
     def session(
         self,
@@ -69,6 +73,12 @@ class Foldahead:
         """What the link did and what it had to drop."""
         return self._link.counters()
 
+    def start_afresh_in_child(self) -> None:
+        """After a fork: locks of its own. The link does the same for itself."""
+        self._lock = threading.Lock()
+        for session in self._sessions.values():
+            session.start_afresh_in_child()
+
     def _hear(self, event: bytes) -> None:
         if self._on_event is None:
             return
@@ -76,3 +86,21 @@ class Foldahead:
             self._on_event(msgspec.json.decode(event))
         except Exception:  # the caller's function, on a thread that must live
             _log.exception("foldahead: on_event failed")
+
+
+_alive: "weakref.WeakSet[Foldahead]" = weakref.WeakSet()
+
+
+@cache
+def _install_hook() -> None:
+    os.register_at_fork(after_in_child=_start_all_afresh)
+
+
+def _register(fold: Foldahead) -> None:
+    _install_hook()
+    _alive.add(fold)
+
+
+def _start_all_afresh() -> None:
+    for fold in list(_alive):
+        fold.start_afresh_in_child()

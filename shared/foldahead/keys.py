@@ -18,6 +18,8 @@ RESTORE_SET = f"{LAYOUT}:restore"
 """Sessions (member as in `armed`) that an agent asked for and Redis does not know: a watcher restores them."""
 POLICIES_HASH = f"{LAYOUT}:policies"
 """Central overrides: workspace -> JSON object of policy values."""
+STOPPED_HASH = f"{LAYOUT}:stopped"
+"""Workspaces whose provider refused their account: workspace -> the account's name, a blank, why."""
 BROKER_PREFIX = f"{LAYOUT}:celery:"
 
 
@@ -60,3 +62,8 @@ def ready(member: str) -> str:
 def records(member: str) -> str:
     """Hash: identity of a record -> its place in the order, a colon, its JSON."""
     return f"{LAYOUT}:s:{member}:records"
+
+
+def account(name: str) -> str:
+    """Hash: what workers know of a provider's account and model: whether it answers, what it may be asked a minute."""
+    return f"{LAYOUT}:account:{quote(name, safe='')}"

@@ -46,7 +46,7 @@ class Elision(Struct, frozen=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """What one compaction did. Tokens are estimates (or the caller's counter) of the whole list."""
+    """What one compaction did. Tokens are those of the whole list, estimated or by the caller's counter."""
 
     outcome: Outcome
     reason: str
@@ -103,7 +103,7 @@ def compact(
     moment = Moment(now_ms=now_ms, forced=force, target_tokens=target_tokens, counter=counter)
     first = _look(messages, conversation, moment)
     if first.outcome != "unchanged" or first.reason != "not_ready":
-        return _result(messages, conversation, first, first.reason, fallback=False)
+        return _result(messages, conversation, first, first.reason, counter, fallback=False)
     request = _request(conversation, policy, summarize is not None)
     answer = _summary(messages, conversation, request, summarize, cancelled or (lambda: False), force)
     if isinstance(answer, str):
@@ -112,7 +112,7 @@ def compact(
     plan = conversation.plan
     fallback = plan.summary is None and plan.outcome in ("swapped", "truncated")
     reason = answer.reason if isinstance(answer, _Failed) and plan.outcome == "unchanged" else plan.reason
-    return _result(messages, conversation, plan, reason, fallback=fallback and summarize is not None)
+    return _result(messages, conversation, plan, reason, counter, fallback=fallback and summarize is not None)
 
 
 def _look(messages: list[Any], conversation: Conversation, moment: Moment) -> Plan:
@@ -219,20 +219,25 @@ def _slept(seconds: float, cancelled: Callable[[], bool]) -> bool:
 
 
 def _result(
-    messages: list[Any], conversation: Conversation, plan: Plan, reason: str, *, fallback: bool
+    messages: list[Any],
+    conversation: Conversation,
+    plan: Plan,
+    reason: str,
+    counter: Counter | None,
+    *,
+    fallback: bool,
 ) -> Compaction:
-    view = conversation.shown(messages)
+    view, records = conversation.shown(messages), tuple(conversation.records)
     span = next((record for record in plan.records if record.stands_for_span), None)
-    after = ledger_of(view, conversation.dialect).tokens[-1] if view is not messages else conversation.ledger.tokens[-1]
-    stubs = [record.stubs or {} for record in plan.records]
+    stubs = [record.stubs or {} for record in records]
     return Compaction(
         outcome=plan.outcome,
         reason=reason if plan.outcome == "unchanged" else "",
         messages=view,
-        records=plan.records,
+        records=records,
         summary=_text_of(conversation, span),
-        tokens_before=conversation.ledger.tokens[-1],
-        tokens_after=after,
+        tokens_before=_counted(messages, conversation, counter),
+        tokens_after=_counted(view, conversation, counter),
         dropped=span.end - span.start if span else 0,
         cut_index=span.end if span else -1,
         fallback=fallback,
@@ -241,6 +246,10 @@ def _result(
         repairs=tuple(map(describe, conversation.ledger.faults)),
         cache_key=span.cache_key if span else None,
     )
+
+
+def _counted(messages: list[Any], conversation: Conversation, counter: Counter | None) -> int:
+    return counter(messages) if counter else ledger_of(messages, conversation.dialect).tokens[-1]
 
 
 def _text_of(conversation: Conversation, span: Record | None) -> str:

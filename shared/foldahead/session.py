@@ -24,6 +24,9 @@ from foldahead.errors import InvalidPolicy, SessionClosed, UnusableRecord
 _log = logging.getLogger("foldahead")
 _DROP_BLOCK_BETA = "thinking-binding-controls-2026-08-01"
 _MOST_EVENTS = 256
+_MOST_ANSWERS = 64
+EXTRACT_FROM_RATIO = 0.7
+"""Part of the hard cap from which messages are looked into on the link's thread."""
 
 
 class Carrier(Protocol):
@@ -45,13 +48,13 @@ class Session:
         self.name = name
         self.workspace = workspace
         self.member = keys.member(workspace, name)
-        self._conversation = Conversation(dialect, policy)
+        self._lock = threading.Lock()
+        self._conversation = Conversation(dialect, policy, threading.Lock())
         self._own_policy = policy
         self._carrier = carrier
         self._parent = parent
         self._on_event = on_event
-        self._lock = threading.Lock()
-        self._answers: deque[wire.Answer] = deque()
+        self._answers: deque[wire.Answer] = deque(maxlen=_MOST_ANSWERS)
         self._events: deque[bytes] = deque(maxlen=_MOST_EVENTS)
         self._encoded: list[bytes] = []
         self._encoded_of: list[Record] = []
@@ -314,16 +317,22 @@ class Session:
 
     def _take_overrides(self, overrides: bytes) -> None:
         try:
-            values = msgspec.json.decode(overrides) if overrides else {}
+            values = msgspec.json.decode(overrides, type=dict[str, Any]) if overrides else {}
             own = {name: getattr(self._own_policy, name) for name in self._own_policy.__struct_fields__}
             self._conversation.policy = policy_from(own | values) if values else self._own_policy
         except (msgspec.DecodeError, InvalidPolicy, TypeError) as error:
             _log.warning("foldahead: policy overrides of workspace %s left out: %s", self.workspace, error)
 
+    def start_afresh_in_child(self) -> None:
+        """After a fork: another thread of the parent may have held a lock at that moment."""
+        self._lock = threading.Lock()
+        self._conversation.guard_with(threading.Lock())
+
     # -- what the link asks, on its own thread -------------------------------------------------------------------------
 
     def delta(self) -> wire.Delta | None:
-        """How the session stands, for the link."""
+        """How the session stands, for the link, which asks even while Redis is away."""
+        self._look_ahead()
         return self._delta
 
     def head(self, at: int) -> bytes | None:
@@ -342,14 +351,17 @@ class Session:
             if not chunk:
                 return
             start += len(chunk)
-        self._prepare_extract()
 
-    def _prepare_extract(self) -> None:
-        """Look into the span message by message, so that `extract` is at hand at the hard cap."""
-        end = self._conversation.cut().end
-        for upto in range(self._conversation.extracted, end + 1):
-            with self._lock:
-                self._conversation.prepare_extract(upto)
+    def _look_ahead(self) -> None:
+        """Look into the span message by message once the hard cap is near, so that `extract` is at hand there."""
+        delta = self._delta
+        if delta is None or delta.standing.offer is None or self._conversation.policy.on_hard_cap != "extract":
+            return
+        if delta.standing.pending_tokens < EXTRACT_FROM_RATIO * self._conversation.policy.hard_cap_tokens:
+            return
+        foresight, end = self._conversation.foresight, delta.standing.offer.end
+        while foresight.lacks(end):
+            foresight.advance(end)
 
     def records(self) -> Sequence[bytes]:
         """All records as JSON, for the link."""

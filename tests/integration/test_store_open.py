@@ -34,7 +34,7 @@ def test_eight_processes_may_open_an_empty_database_at_once(store_url):
 
 def test_tables_of_a_newer_version_are_refused_in_words(store, store_url):
     with store.writing() as connection:
-        connection.execute(update(schema_version).values(version=SCHEMA_VERSION + 1))
+        connection.execute(update(schema_version).values(version_num=f"{SCHEMA_VERSION + 1:04}"))
     with pytest.raises(NewerSchema, match=f"version {SCHEMA_VERSION + 1}.*upgrade"):
         open_store(store_url)
 

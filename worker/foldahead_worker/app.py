@@ -2,7 +2,8 @@
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+
 from celery import Celery
 
 from foldahead import keys
@@ -38,13 +39,21 @@ def make_app(settings: Settings) -> Celery:
     return app
 
 
-def wake_with(app: Celery) -> Wake:
-    """A function that sends a wake-up for each of some job ids."""
+Labels = Callable[[Sequence[int]], Mapping[int, str]]
+"""What Flower is to show of jobs: kind, urgency, workspace, session; never content."""
+
+
+def wake_with(app: Celery, labels: Labels) -> Wake:
+    """A function that sends a wake-up for each of some job ids. The message carries the id; the label is for show."""
 
     def wake(job_ids: Sequence[int]) -> None:
+        shown = labels(job_ids)
         with app.producer_or_acquire() as producer:
             for job_id in job_ids:
-                app.send_task(TASK, args=(job_id,), producer=producer, ignore_result=True)
+                label = shown.get(job_id, f"job {job_id}")
+                app.send_task(
+                    TASK, args=(job_id,), producer=producer, ignore_result=True, argsrepr=label, kwargsrepr=""
+                )
 
     return wake
 

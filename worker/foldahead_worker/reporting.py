@@ -16,6 +16,7 @@ from foldahead.core.events import (
 )
 from foldahead.core.request import SummaryRequest
 from foldahead_worker.clock import now_ms
+from foldahead_worker.metrics import Metrics
 from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.events import EventRow, append_events
 from foldahead_worker.store.summaries import Summary
@@ -29,15 +30,17 @@ PICO = 1_000_000_000_000
 class Reporter:
     """Reports what happened to sessions. An event that cannot be written is logged and lost; no work waits for it."""
 
-    def __init__(self, store: Store, switchboard: Switchboard) -> None:
+    def __init__(self, store: Store, switchboard: Switchboard, metrics: Metrics | None = None) -> None:
         self._store = store
         self._switchboard = switchboard
+        self._metrics = metrics or Metrics()
 
     def report(self, workspace: str, events: list[Event]) -> None:
         """Write events of one workspace to the stream and the database."""
         at_ms = now_ms()
         rows: list[EventRow] = []
         for event in events:
+            self._metrics.told(event)
             enveloped = envelope(event, workspace, at_ms)
             encoded = msgspec.json.encode(enveloped)
             rows.append(

@@ -1,20 +1,30 @@
 """The processes of the server side: what `foldahead watch` and `foldahead work` run until they are told to stop."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import redis
 from celery import signals
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
+from foldahead import keys
+from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead_worker.app import QUEUE, make_app, owner_name, wake_with
+from foldahead_worker.gate import Gate
 from foldahead_worker.keeping import Keeper
 from foldahead_worker.library import load
-from foldahead_worker.means import Chooser, OneKey
-from foldahead_worker.settings import Settings
+from foldahead_worker.means import Chooser, check_models
+from foldahead_worker.metrics import Metrics
+from foldahead_worker.page import MEASURE_EVERY_S, Vitals, page_at
+from foldahead_worker.readings import take_reading
+from foldahead_worker.settings import Settings, accounts_of
 from foldahead_worker.store import Store, open_store
+from foldahead_worker.store.status import labels_of
 from foldahead_worker.summarizers.extract import ExtractSummarizer
 from foldahead_worker.summarizers.protocol import Summarizer
 from foldahead_worker.summarizers.slowed import SlowedSummarizer
@@ -22,7 +32,7 @@ from foldahead_worker.sweep import Sweeper
 from foldahead_worker.switchboard import Switchboard
 from foldahead_worker.tasks import register
 from foldahead_worker.watch import Watcher
-from foldahead_worker.work import Worker
+from foldahead_worker.work import SummarizerOf, Worker
 
 LOOK_EVERY_S = 0.015
 SWEEP_EVERY_S = 1.0
@@ -48,6 +58,8 @@ class Loop:
 
     def __init__(self, name: str, every_s: float, round_: Callable[[], object], stop: threading.Event) -> None:
         self.failures = 0
+        self.in_a_row = 0
+        """Failed rounds since the last one that did not."""
         self.name = name
         self._every_s = every_s
         self._round = round_
@@ -67,8 +79,10 @@ class Loop:
             pause_s = self._every_s
             try:
                 self._round()
+                self.in_a_row = 0
             except Exception as error:
                 self.failures += 1
+                self.in_a_row += 1
                 _log.warning("%s: round failed (%d so far): %s: %s", self.name, self.failures, type(error).__name__, error)
                 pause_s = max(pause_s, _TROUBLE_PAUSE_S)
             self._stop.wait(pause_s)
@@ -80,14 +94,12 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
     client = connect(settings.redis_url)
     load(client)
     switchboard = Switchboard(client)
-    wake = wake_with(make_app(settings))
-    chooser = Chooser(
-        OneKey(settings.anthropic_api_key),
-        rules_only=settings.summarizer == "extract",
-        delay_s=settings.summary_delay_s,
-    )
-    watcher = Watcher(store, switchboard, chooser, wake)
-    keeper = Keeper(owner_name(), store, switchboard)
+    metrics = Metrics()
+    wake = wake_with(make_app(settings), lambda job_ids: labels_of(store, job_ids))
+    chooser = make_chooser(settings)
+    check_models(chooser, central_overrides(client))
+    watcher = Watcher(store, switchboard, chooser, wake, metrics)
+    keeper = Keeper(owner_name(), store, switchboard, metrics)
     sweeper = Sweeper(store, switchboard, wake, settings.lease_dead_after_s, settings.cache_max_rows)
 
     def look() -> None:
@@ -101,29 +113,73 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
         Loop("sweep", SWEEP_EVERY_S, sweeper.sweep, stop),
         Loop("tidy", TIDY_EVERY_S, sweeper.tidy, stop),
     ]
-    for loop in loops:
-        loop.start()
-    on_ready()
-    stop.wait()
-    for loop in loops:
-        loop.join(2.0)
+    vitals = Vitals(lambda: take_reading(store, switchboard, loops), metrics, settings.health_due_s)
+    if settings.watch_metrics_port:
+        loops.append(Loop("measure", MEASURE_EVERY_S, vitals.measure, stop))
+    with page_at(settings.metrics_host, settings.watch_metrics_port, metrics, vitals):
+        for loop in loops:
+            loop.start()
+        on_ready()
+        stop.wait()
+        for loop in loops:
+            loop.join(2.0)
     store.close()
 
 
-def make_worker(settings: Settings, store: Store, switchboard: Switchboard) -> Worker:
+def make_chooser(settings: Settings) -> Chooser:
+    """What decides which summariser serves whom."""
+    return Chooser(
+        accounts_of(settings),
+        rules_only=settings.summarizer == "extract",
+        delay_s=settings.summary_delay_s,
+        models=settings.models,
+    )
+
+
+def make_worker(settings: Settings, store: Store, switchboard: Switchboard, gate: Gate) -> Worker:
     """The worker with the summarisers that the settings allow."""
-
-    def extract(workspace: str) -> Summarizer:  # noqa: ARG001
-        inside = ExtractSummarizer()
-        return SlowedSummarizer(inside, settings.summary_delay_s) if settings.summary_delay_s else inside
-
     return Worker(
         owner=owner_name(),
         store=store,
         switchboard=switchboard,
-        summarizers={"extract": extract},
+        summarizers=make_summarizers(settings, gate),
         call_deadline_s=settings.call_deadline_s,
+        gate=gate,
     )
+
+
+def make_summarizers(settings: Settings, gate: Gate) -> dict[SummaryKind, SummarizerOf]:
+    """The summarisers by kind. Without any account there is no `text`: that work is left to other workers."""
+
+    def slowed(inside: Summarizer) -> Summarizer:
+        return SlowedSummarizer(inside, settings.summary_delay_s) if settings.summary_delay_s else inside
+
+    summarizers: dict[SummaryKind, SummarizerOf] = {"extract": lambda _: slowed(ExtractSummarizer())}
+    accounts = accounts_of(settings)
+    if settings.summarizer == "extract" or not accounts.any_at_all():
+        return summarizers
+    # The SDK takes over a second and 80 MiB to import: only where it is used.
+    from foldahead_worker.summarizers.clients import Clients
+    from foldahead_worker.summarizers.text import TextSummarizer
+
+    clients = Clients(accounts.providers)
+
+    def text(request: SummaryRequest) -> Summarizer | None:
+        account = accounts.find(request.workspace, request.model.partition(":")[0])
+        return slowed(TextSummarizer(account, clients, gate, settings.models)) if account else None
+
+    summarizers["text"] = text
+    return summarizers
+
+
+def central_overrides(client: "redis.Redis") -> dict[str, Any]:
+    """The policy values that are set for workspaces. What cannot be read is left out."""
+    stored: dict[bytes, bytes] = client.hgetall(keys.POLICIES_HASH)  # pyright: ignore[reportAssignmentType]
+    overrides: dict[str, Any] = {}
+    for workspace, values in stored.items():
+        with contextlib.suppress(msgspec.DecodeError):
+            overrides[workspace.decode()] = msgspec.json.decode(values)
+    return overrides
 
 
 def run_worker(settings: Settings) -> None:
@@ -131,7 +187,9 @@ def run_worker(settings: Settings) -> None:
     store = open_store(settings.database_url)
     client = connect(settings.redis_url)
     load(client)
-    worker = make_worker(settings, store, Switchboard(client))
+    gate = Gate(client, accounts_of(settings))
+    check_models(make_chooser(settings), central_overrides(client))
+    worker = make_worker(settings, store, Switchboard(client), gate)
     app = make_app(settings)
     register(app, worker)
 

@@ -4,11 +4,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
+from foldahead.core.models import Model
 from foldahead.errors import FoldaheadError
+from foldahead_worker.summarizers.accounts import Accounts, Providers, Secret
 
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
+_MOST_PORT = 65_535
 
 
 class InvalidSettings(FoldaheadError, ValueError):
@@ -25,6 +29,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """`auto`: a model where there is a key for it, else `extract`; `extract`: rules only."""
     anthropic_api_key: str = ""
     anthropic_base_url: str = ""
+    providers: Providers = Providers()
+    """Other providers than the Claude API, and where workspaces have keys of their own."""
+    models: dict[str, Model] = {}
+    """What the operator says of models, beside `foldahead.core.models`."""
     concurrency: int = 64
     """Summaries at once in one worker process."""
     call_deadline_s: float = 300.0
@@ -34,27 +42,44 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Summaries kept per workspace."""
     summary_delay_s: float = 0.0
     """Slows every summary: for trying things out."""
+    metrics_host: str = "127.0.0.1"
+    watch_metrics_port: int = 0
+    """Port of the page with `/metrics` and `/health` of a watcher; 0: none."""
+    work_metrics_port: int = 0
+    """The same of a worker."""
+    health_due_s: float = 60.0
+    """A job that is due for longer makes the service unhealthy."""
+    log_format: str = "auto"
+    """`text`, `json`, or `auto`: text on a terminal."""
+
+    def __repr__(self) -> str:
+        # Keys and passwords are in here: no log shows them by accident.
+        return "Settings(...)"
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings of this process. Raises `InvalidSettings`."""
     env = os.environ if environ is None else environ
     redis_url = env.get("FOLDAHEAD_REDIS_URL", DEFAULT_REDIS_URL)
-    summarizer = env.get("FOLDAHEAD_SUMMARIZER", "auto")
-    if summarizer not in ("auto", "extract"):
-        raise InvalidSettings(f"FOLDAHEAD_SUMMARIZER: expected auto or extract, got {summarizer!r}")
     return Settings(
         redis_url=_redis_url("FOLDAHEAD_REDIS_URL", redis_url),
         database_url=_secret(env, "FOLDAHEAD_DATABASE_URL") or default_database_url(env),
         broker_url=env.get("FOLDAHEAD_BROKER_URL", redis_url),
-        summarizer=summarizer,
+        summarizer=_choice(env, "FOLDAHEAD_SUMMARIZER", ("auto", "extract")),
         anthropic_api_key=_secret(env, "ANTHROPIC_API_KEY"),
         anthropic_base_url=env.get("ANTHROPIC_BASE_URL", ""),
+        providers=_providers(env),
+        models=_models(env),
         concurrency=_whole(env, "FOLDAHEAD_CONCURRENCY", 64),
         call_deadline_s=_number(env, "FOLDAHEAD_CALL_DEADLINE_S", 300.0),
         lease_dead_after_s=_number(env, "FOLDAHEAD_LEASE_DEAD_AFTER_S", 15.0),
         cache_max_rows=_whole(env, "FOLDAHEAD_CACHE_MAX_ROWS", 1_000),
         summary_delay_s=_number(env, "FOLDAHEAD_SUMMARY_DELAY_S", 0.0, least=0.0),
+        metrics_host=env.get("FOLDAHEAD_METRICS_HOST", "127.0.0.1"),
+        watch_metrics_port=_port(env, "FOLDAHEAD_WATCH_METRICS_PORT"),
+        work_metrics_port=_port(env, "FOLDAHEAD_WORK_METRICS_PORT"),
+        health_due_s=_number(env, "FOLDAHEAD_HEALTH_DUE_S", 60.0),
+        log_format=_choice(env, "FOLDAHEAD_LOG_FORMAT", ("auto", "text", "json")),
     )
 
 
@@ -63,6 +88,15 @@ def state_directory(environ: Mapping[str, str] | None = None) -> Path:
     env = os.environ if environ is None else environ
     state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME", "/tmp")) / ".local" / "state")  # noqa: S108
     return Path(state) / "foldahead"
+
+
+def accounts_of(settings: Settings) -> Accounts:
+    """The accounts that the settings give keys for."""
+    claude_api = {
+        "anthropic_key": Secret(settings.anthropic_api_key),
+        "anthropic_base_url": settings.anthropic_base_url,
+    }
+    return Accounts(msgspec.structs.replace(settings.providers, **claude_api))
 
 
 def default_database_url(env: Mapping[str, str]) -> str:
@@ -99,8 +133,44 @@ def environment_for(settings: Settings, environ: Mapping[str, str] | None = None
         "FOLDAHEAD_LEASE_DEAD_AFTER_S": str(settings.lease_dead_after_s),
         "FOLDAHEAD_CACHE_MAX_ROWS": str(settings.cache_max_rows),
         "FOLDAHEAD_SUMMARY_DELAY_S": str(settings.summary_delay_s),
+        "FOLDAHEAD_METRICS_HOST": settings.metrics_host,
+        "FOLDAHEAD_WATCH_METRICS_PORT": str(settings.watch_metrics_port),
+        "FOLDAHEAD_WORK_METRICS_PORT": str(settings.work_metrics_port),
+        "FOLDAHEAD_HEALTH_DUE_S": str(settings.health_due_s),
+        "FOLDAHEAD_LOG_FORMAT": settings.log_format,
     }
     return env | {name: value for name, value in given.items() if value}
+
+
+def _providers(env: Mapping[str, str]) -> Providers:
+    """Under the names that the SDK has for them; ours are FOLDAHEAD_*."""
+    keys_dir = env.get("FOLDAHEAD_KEYS_DIR", "")
+    if keys_dir and not Path(keys_dir).is_dir():
+        raise InvalidSettings(f"FOLDAHEAD_KEYS_DIR: expected a folder, got {keys_dir!r}")
+    return Providers(
+        foundry_key=Secret(_secret(env, "ANTHROPIC_FOUNDRY_API_KEY")),
+        foundry_resource=env.get("ANTHROPIC_FOUNDRY_RESOURCE", ""),
+        foundry_base_url=env.get("ANTHROPIC_FOUNDRY_BASE_URL", ""),
+        bedrock_key=Secret(_secret(env, "AWS_BEARER_TOKEN_BEDROCK")),
+        aws_region=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION", ""),
+        bedrock_base_url=env.get("ANTHROPIC_BEDROCK_BASE_URL", ""),
+        vertex_region=env.get("CLOUD_ML_REGION", ""),
+        vertex_project=env.get("ANTHROPIC_VERTEX_PROJECT_ID", ""),
+        vertex_base_url=env.get("ANTHROPIC_VERTEX_BASE_URL", ""),
+        keys_dir=Path(keys_dir) if keys_dir else None,
+    )
+
+
+def _models(env: Mapping[str, str]) -> dict[str, Model]:
+    path = env.get("FOLDAHEAD_MODELS_FILE", "")
+    if not path:
+        return {}
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Model])
+    except OSError as error:
+        raise InvalidSettings(f"FOLDAHEAD_MODELS_FILE: cannot read {path!r}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise InvalidSettings(f"FOLDAHEAD_MODELS_FILE: {path!r}: {error}") from error
 
 
 def _secret(env: Mapping[str, str], name: str) -> str:
@@ -129,6 +199,21 @@ def _number(env: Mapping[str, str], name: str, default: float, least: float = 0.
     if not value >= least:
         raise InvalidSettings(f"{name}: expected at least {least:g}, got {value:g}")
     return value
+
+
+def _choice(env: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    """One of some words; the first is the default."""
+    value = env.get(name) or choices[0]
+    if value not in choices:
+        raise InvalidSettings(f"{name}: expected {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
+    return value
+
+
+def _port(env: Mapping[str, str], name: str) -> int:
+    value = _number(env, name, 0, least=0)
+    if value != int(value) or value > _MOST_PORT:
+        raise InvalidSettings(f"{name}: expected a port, or 0 for none, got {value:g}")
+    return int(value)
 
 
 def _whole(env: Mapping[str, str], name: str, default: int) -> int:

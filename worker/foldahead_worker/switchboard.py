@@ -7,6 +7,7 @@ read here is believed: who spends money on bodies checks that they hash to the h
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 import redis
 from msgspec import Struct
 
@@ -43,6 +44,8 @@ class Armed(Struct, frozen=True, kw_only=True):
     """Cache key of the job under way."""
     failed: str = ""
     """Why the last one failed, when none is under way."""
+    overdue_ms: int = 0
+    """How long it had wanted a look, by Redis's clock, when it was seen."""
 
 
 class Counts(Struct, frozen=True, kw_only=True):
@@ -71,16 +74,24 @@ class Switchboard:
 
         Members without a state, or with one that this version cannot read, are disarmed and left out.
         """
-        seconds, micros = self._client.time()
-        now_ms = seconds * 1000 + micros // 1000
+        now_ms = self._now_ms()
         pipeline = self._client.pipeline(transaction=False)
         for shard in range(keys.SHARDS):
             pipeline.zrangebyscore(keys.armed(shard), "-inf", now_ms, start=0, num=limit, withscores=True)
         scored = [entry for entries in pipeline.execute() for entry in entries]
         scored.sort(key=lambda entry: entry[1])
         members = [name.decode() for name, _ in scored[:limit]]
-        found = zip(members, self._states(members), strict=True)
-        return [armed for member, state in found if (armed := self._armed(member, state)) is not None]
+        overdue_ms = [now_ms - int(score) for _, score in scored[:limit]]
+        found = zip(members, self._states(members), overdue_ms, strict=True)
+        return [armed for seen in found if (armed := self._armed(*seen)) is not None]
+
+    def overdue_ms(self) -> int:
+        """How long the session that wanted a look first has waited for one, by Redis's clock; 0 when none does."""
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.zrange(keys.armed(shard), 0, 0, withscores=True)
+        scores: list[float] = [entry[1] for entries in pipeline.execute() for entry in entries]
+        return max(0, self._now_ms() - int(min(scores))) if scores else 0
 
     def look(self, member: str) -> Armed | None:
         """A session as it stands, armed or not. None where Redis has no usable state of it."""
@@ -201,12 +212,17 @@ class Switchboard:
             pipeline.hmget(keys.state(member), *_STATE)
         return pipeline.execute()
 
-    def _armed(self, member: str, state: list[bytes | None]) -> Armed | None:
+    def _now_ms(self) -> int:
+        seconds, micros = self._client.time()
+        return seconds * 1000 + micros // 1000
+
+    def _armed(self, member: str, state: list[bytes | None], overdue_ms: int) -> Armed | None:
         armed = _read_state(member, state)
         if armed is None:
             incarnation, n = (value.decode() if value else "" for value in state[:2])
             self._settle_as(member, (incarnation, n), "drop", "", urgent=False)
-        return armed
+            return None
+        return msgspec.structs.replace(armed, overdue_ms=overdue_ms)
 
     def _settle(self, seen: Armed, action: str, value: str) -> bool:
         as_seen = (seen.incarnation, str(seen.n))

@@ -12,6 +12,7 @@ from foldahead.core.decide import Decision, Decline, Start, Wait, decide
 from foldahead_worker.clock import now_ms
 from foldahead_worker.delivery import deliver
 from foldahead_worker.means import Chooser
+from foldahead_worker.metrics import Metrics
 from foldahead_worker.reporting import Reporter, completed
 from foldahead_worker.store import Store
 from foldahead_worker.store.jobs import Want, Wanted, mark_sent, want_batch
@@ -33,17 +34,28 @@ Wake = Callable[[Sequence[int]], None]
 class Watcher:
     """One watcher. `look` is one round; the loop around it lives in `foldahead_worker.server`."""
 
-    def __init__(self, store: Store, switchboard: Switchboard, chooser: Chooser, wake: Wake) -> None:
+    def __init__(
+        self,
+        store: Store,
+        switchboard: Switchboard,
+        chooser: Chooser,
+        wake: Wake,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._store = store
         self._switchboard = switchboard
         self._chooser = chooser
         self._wake = wake
-        self._reporter = Reporter(store, switchboard)
+        self._metrics = metrics or Metrics()
+        self._reporter = Reporter(store, switchboard, self._metrics)
 
     def look(self) -> int:
         """Look at the sessions that are due. Returns how many there were."""
         due = self._switchboard.due(LOOK_AT_ONCE)
         decided = [(armed, self._decide(armed)) for armed in due]
+        for armed, decision in decided:
+            self._metrics.looked(armed.overdue_ms)
+            _log.debug("looked", extra=_ids(armed) | {"decision": type(decision).__name__.lower()})
         starts = [(armed, decision) for armed, decision in decided if isinstance(decision, Start)]
         for armed, decision in decided:
             match decision:
@@ -68,6 +80,8 @@ class Watcher:
         # Settled before a worker can be done with it, or the session would wait for a job that has ended.
         for (armed, start), row in zip(starts, wanted, strict=True):
             self._settle(armed, start, row)
+            level = logging.DEBUG if row.state == "failed" else logging.INFO  # looked at again every two seconds
+            _log.log(level, "decided", extra=_ids(armed) | _ids_of_job(start, row))
         opened = [row.job_id for row in wanted if row.opened]
         if opened:
             self._wake(opened)
@@ -100,6 +114,34 @@ class Watcher:
                 if waiter.session in told
             ],
         )
+
+
+def _ids(armed: Armed) -> dict[str, object]:
+    """What a log line says of a session and of what it published: names and counts."""
+    workspace, session = keys.names_of(armed.member)
+    standing = armed.standing
+    return {
+        "workspace": workspace,
+        "session": session,
+        "published": f"{armed.incarnation[:6]}-{armed.n}",
+        "pending_tokens": standing.pending_tokens,
+        "threshold_tokens": standing.policy.threshold,
+        "overdue_ms": armed.overdue_ms,
+    }
+
+
+def _ids_of_job(start: Start, row: Wanted) -> dict[str, object]:
+    request = start.request
+    return {
+        "job": row.job_id,
+        "cache_key": row.cache_key[:12],
+        "kind": request.kind,
+        "model": request.model,
+        "urgency": start.urgency,
+        "messages": request.message_count,
+        "needed_in_s": round(start.needed_in_s, 1),
+        "state": "opened" if row.opened else row.state,
+    }
 
 
 def _wish(armed: Armed, start: Start, at_ms: int) -> Want:

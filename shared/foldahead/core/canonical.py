@@ -100,6 +100,11 @@ def next_head(head: bytes, body_digest: bytes) -> bytes:
     return hashlib.sha256(head + body_digest).digest()
 
 
+def encodable(text: str) -> str:
+    """A text that UTF-8 can hold: half of a surrogate pair becomes the replacement character."""
+    return _LONE_SURROGATE.sub("\ufffd", text)
+
+
 def plain(value: Any, depth: int = 0) -> Any:
     """A value with all that msgpack cannot hold put in a defined, readable way. Slow: only for odd messages."""
     if depth > MAX_DEPTH:

@@ -4,26 +4,27 @@ The agent's session, the one-shot `compact` and `LocalSession` are thin edges ar
 core decides in all of them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from foldahead.core import bulletin
+from foldahead.core.ahead import Foresight
 from foldahead.core.calibration import calibrate, overhead_tokens
-from foldahead.core.cut import Cut, find_cut, tail_start
-from foldahead.core.decide import offer_of
-from foldahead.core.dialect import Dialect
-from foldahead.core.extract import Extractor
-from foldahead.core.fingerprint import fingerprint
+from foldahead.core.cut import Cut, current_cut
+from foldahead.core.dialect import Dialect, role_of
 from foldahead.core.growth import Growth
-from foldahead.core.ledger import Ledger, bodies_of
-from foldahead.core.plan import DEGRADED, Plan, Scene, make_plan
+from foldahead.core.ledger import Ledger
+from foldahead.core.plan import Plan, Scene, make_plan
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record
-from foldahead.core.standing import Calibration, Ready, Shown, Standing
-from foldahead.core.view import Active, active_records, build_view
-from foldahead.core.weigh import Counter, pending_estimate
+from foldahead.core.scene import window_exceeded
+from foldahead.core.standing import Calibration, Ready, Standing
+from foldahead.core.tracked import TrackedHistory
+from foldahead.core.view import Active, active_records, compacted, joined, kept_messages
+from foldahead.core.weigh import Counter, pending_estimate, whole_estimate
 
 MOST_READY = 8
 """Summaries kept ready for one session."""
@@ -41,88 +42,98 @@ class Moment(Struct, frozen=True, kw_only=True):
 
 
 class Conversation:
-    """The state of one session on the agent's side. Not thread-safe: one caller at a time."""
+    """The state of one session on the agent's side. Not thread-safe: one caller at a time.
 
-    def __init__(self, dialect: Dialect, policy: Policy) -> None:
+    `guard` is a lock where `foresight` is advanced on another thread.
+    """
+
+    def __init__(
+        self, dialect: Dialect, policy: Policy, guard: AbstractContextManager[Any] | None = None
+    ) -> None:
         self.dialect = dialect
         self.policy = policy
-        self.ledger = Ledger(dialect)
         self.records: list[Record] = []
         self.ready: dict[str, Ready] = {}
         self.refused: set[str] = set()
-        """Cache keys of summaries that a provider or the plan refused: not tried again."""
+        """Cache keys of summaries that a provider refused: not tried again."""
         self.calibration = Calibration()
         self.growth = Growth()
         self.model = ""
         self.stalled = 0
+        """Summaries in a row that would have had no effect."""
         self.plan = Plan()
-        self._seen: list[Any] = []
-        self._prints: list[int | None] = []
+        self._guard = guard
+        self._follow(TrackedHistory(dialect))
         self._active = Active()
-        self._front: list[Any] | None = None
-        self._pinned: set[int] = set()
-        self._extractor = Extractor()
-        self._extracted = 0
+        self._front: tuple[str, list[Any]] | None = None
+        self._policy_pins: set[int] = set()
+        self._without_effect: set[str] = set()
+
+    def _follow(self, history: TrackedHistory) -> None:
+        self._history = history
+        self.foresight = Foresight(self.dialect, history.messages, self._guard)
+
+    def guard_with(self, guard: AbstractContextManager[Any]) -> None:
+        """Use another lock from now on; what was looked into ahead of time is looked into again."""
+        self._guard = guard
+        self._follow(self._history)
 
     # -- the history -----------------------------------------------------------------------------------------------
+
+    @property
+    def ledger(self) -> Ledger:
+        """The account of the history as last observed."""
+        return self._history.ledger
 
     def observe(self, history: list[Any]) -> bool:
         """Take what is new in a history; False when it is not the one seen before with something added.
 
-        Looks at the ends of the list, and by identity at what records touch; an edit elsewhere inside a message is
-        found at the next swap. Raises `InvalidHistory`.
+        Looks at the ends of the list and at what records touch; an edit elsewhere is found at the next swap.
+        Raises `InvalidHistory`.
         """
-        continues = self._continues(history)
-        if not continues:
-            self._start_over()
-        for message in history[len(self._seen) :]:
-            self.ledger.append(message)
-            self._seen.append(message)
-            self._prints.append(fingerprint(message))
-            self._pin_by_policy(message)
-        if not continues:
-            self._refresh()
+        continues = self._history.continued_by(history, self._active.touched)
+        if continues:
+            self._take(history)
+        else:
+            self._start_over(history)
         return continues
 
-    def _continues(self, history: list[Any]) -> bool:
-        seen = self._seen
-        count = len(seen)
-        if not count:
-            return True
-        if len(history) < count or history[count - 1] != seen[count - 1] or history[0] != seen[0]:
-            return False
-        touched = self._active.touched
-        return not touched or history[:touched] == seen[:touched]
+    def _take(self, history: list[Any]) -> None:
+        before = len(self._history)
+        try:
+            self._history.take(history)
+        finally:
+            self._pin_by_policy(before)
 
-    def _start_over(self) -> None:
-        self.ledger = Ledger(self.dialect)
-        self._seen, self._prints = [], []
-        self._pinned = set()
-        self._extractor, self._extracted = Extractor(), 0
+    def _start_over(self, history: list[Any]) -> None:
+        self._follow(TrackedHistory(self.dialect))
+        self._policy_pins = set()
+        try:
+            self._take(history)
+        finally:
+            self._refresh()
 
-    def _pin_by_policy(self, message: Any) -> None:
-        index = len(self._seen) - 1
-        predicate = self.policy.predicate()
-        if predicate(message) if predicate else index in self.policy.pinned_indices():
-            self._pinned.add(index)
+    def _pin_by_policy(self, since: int) -> None:
+        messages, predicate = self._history.messages, self.policy.predicate()
+        if predicate is None:
+            self._policy_pins.update(at for at in self.policy.pinned_indices() if since <= at < len(messages))
+        else:
+            self._policy_pins.update(at for at in range(since, len(messages)) if predicate(messages[at]))
 
     def pin(self, message: Any) -> None:
         """Keep a message in the view from now on. Raises ValueError when it is not in the history seen so far."""
-        index = next((at for at, seen in enumerate(self._seen) if seen is message), None)
-        if index is None:
-            index = next((at for at, seen in enumerate(self._seen) if seen == message), None)
+        index = self._history.index_of(message)
         if index is None:
             raise ValueError("pin: expected a message of the history last given to view, request or publish")
-        self._pinned.add(index)
+        if index not in self._active.asked:
+            heads = self.ledger.heads
+            ends = {"head_start": heads[index].hex(), "head_end": heads[index + 1].hex()}
+            self.records.append(Record(kind="pinned", start=index, end=index + 1, reason="pinned", **ends))
+            self._refresh()
 
     def seen(self) -> list[Any]:
         """The messages of the history as last observed."""
-        return list(self._seen)
-
-    @property
-    def extracted(self) -> int:
-        """How many messages `extract` has looked into."""
-        return self._extracted
+        return list(self._history.messages)
 
     # -- what is known of it ---------------------------------------------------------------------------------------
 
@@ -134,7 +145,12 @@ class Conversation:
     @property
     def degraded(self) -> str:
         """What the view stands on where it would heal, `extract` or `truncated`; else empty."""
-        return next((span.reason for span in self._active.spans if span.reason in DEGRADED), "") or ""
+        return self._active.degraded
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a summary is at hand that reaches beyond what the view shows."""
+        return any(ready.end > self._active.end for ready in self._known().usable)
 
     def add_records(self, records: Iterable[Record]) -> bool:
         """Take records made elsewhere (another process, before a restart); True when some were new."""
@@ -157,13 +173,17 @@ class Conversation:
             return
         self.ready[ready.cache_key] = ready
         while len(self.ready) > MOST_READY:
-            del self.ready[min(self.ready, key=lambda key: self.ready[key].end)]
+            del self.ready[min(self.ready, key=self._usefulness)]
 
-    def reject(self) -> Record | None:
+    def _usefulness(self, cache_key: str) -> tuple[bool, int]:
+        """Summaries of another branch first, then those that end earliest."""
+        ready, heads = self.ready[cache_key], self.ledger.heads
+        return ready.end < len(heads) and heads[ready.end] == ready.head_end, ready.end
+
+    def reject(self, now_ms: int = 0) -> Record | None:
         """Take back all that makes the view differ, and put the summary in it in quarantine. What was taken back."""
         span = self._active.spans[-1] if self._active.spans else None
-        end = self._active.touched
-        if end:
+        if end := self._active.touched:
             heads = self.ledger.heads
             withdrawal = Record(
                 kind="swapped",
@@ -173,18 +193,19 @@ class Conversation:
                 head_end=heads[end].hex(),
                 cache_key=span.cache_key if span else None,
                 reason="rejected",
-                created_at_ms=len(self.records),
+                created_at_ms=now_ms,
             )
             self.records.append(withdrawal)
         self._refresh()
         return span
 
     def _refresh(self) -> None:
-        self.refused |= {record.cache_key for record in self.records if record.withdraws and record.cache_key}
-        for cache_key in self.refused:
-            self.ready.pop(cache_key, None)
         self._active = active_records(self.records, self.ledger)
         self._front = None
+        self.refused |= {record.cache_key for record in self.records if record.withdraws and record.cache_key}
+        self.refused |= self._active.refused
+        for cache_key in self.refused & self.ready.keys():
+            del self.ready[cache_key]
 
     # -- the view --------------------------------------------------------------------------------------------------
 
@@ -200,15 +221,12 @@ class Conversation:
         self.plan = self._quiet_plan(moment) or self._planned(history, moment)
         if self.policy.mode == "shadow":
             return history
-        if self.plan.records:
-            self._apply(self.plan)
+        self._apply(self.plan)
         return self.shown(history)
 
     def preview(self, history: list[Any], moment: Moment) -> Plan:
         """The plan of a history with no summary and no way down, applied if it is an elision or a mend alone."""
-        policy, self.policy = self.policy, msgspec.structs.replace(self.policy, on_hard_cap="unchanged")
-        self.plan = self._planned(history, moment)
-        self.policy = policy
+        self.plan = self._planned(history, moment, may_degrade=False)
         self._apply(self.plan)
         return self.plan
 
@@ -217,97 +235,73 @@ class Conversation:
         active = self._active
         if not active.spans and not active.edits:
             return history
-        if self.dialect.profile.alternates:
-            return build_view(history, active, self.dialect)
-        touched = active.touched
-        if self._front is None:
-            self._front = build_view(history[:touched], active, self.dialect)
-        return self.dialect.limit_breakpoints([*self._front, *history[touched:]], 4)
+        kept = kept_messages(history, active, self.dialect)
+        next_role = role_of(kept[0]) if kept else ""
+        if self._front is None or self._front[0] != next_role:
+            self._front = (next_role, compacted(history, active, self.dialect, next_role))
+        return joined(self._front[1], kept, self.dialect)
 
     def _quiet_plan(self, moment: Moment) -> Plan | None:
         """The plan of an ordinary turn, without a look at anything that grows; None when there may be more to do."""
-        loud = (
-            moment.forced
-            or moment.target_tokens is not None
-            or moment.counter is not None
-            or self.ledger.faults
-            or self.policy.age_observations
-            or self.degraded
-            or (moment.cold and self.ready)
-        )
-        if loud:
+        asked = moment.forced or moment.target_tokens is not None or moment.counter is not None
+        mended_to = max(self._active.end, self._active.withdrawn)
+        faulty = any(fault.index >= mended_to for fault in reversed(self.ledger.faults))
+        if asked or faulty or self.policy.age_observations or self.degraded or (moment.cold and self.ready):
             return None
-        tail = tail_start(self.ledger, self.policy, self.calibration.slope)
-        pending = int(self.calibration.slope * pending_estimate(self.ledger, self._active, tail))
-        if pending >= self.policy.threshold or self._near_window():
+        known = self._known()
+        tail = known.tail
+        pending = int(known.slope * pending_estimate(self.ledger, self._active, tail))
+        if pending >= self.policy.threshold or window_exceeded(self.ledger, self._scene(moment), tail, pending):
             return None
         return Plan(reason="below_threshold", active=self._active, tokens_before=pending, tokens_after=pending)
 
-    def _near_window(self) -> bool:
-        return (
-            self.policy.window_tokens is not None
-            and self.total_tokens() * 2 > self.policy.window_tokens
-        )
-
-    def _planned(self, history: list[Any], moment: Moment) -> Plan:
-        plan = self._make_plan(history, moment)
-        spans = [record for record in plan.records if record.stands_for_span]
-        if spans and not self._unedited(history, max(span.end for span in spans)):
-            self._start_over()
-            self.observe(history)
-            self._refresh()
-            plan = self._make_plan(history, moment)
+    def _planned(self, history: list[Any], moment: Moment, may_degrade: bool = True) -> Plan:
+        plan = self._make_plan(history, moment, may_degrade)
+        reach = max((record.end for record in plan.records), default=0)
+        if reach and not self._history.unedited(history, reach):
+            self._start_over(history)
+            plan = self._make_plan(history, moment, may_degrade)
         return plan
 
-    def _make_plan(self, history: list[Any], moment: Moment) -> Plan:
-        scene = Scene(
+    def _make_plan(self, history: list[Any], moment: Moment, may_degrade: bool) -> Plan:
+        return make_plan(history, self.ledger, self._scene(moment, may_degrade), self.foresight.text)
+
+    def _scene(self, moment: Moment, may_degrade: bool = True) -> Scene:
+        return Scene(
             policy=self.policy,
             records=tuple(self.records),
             active=self._active,
             ready=tuple(self.ready.values()),
             slope=self.calibration.slope,
             model=self.model,
-            pinned=frozenset(self._pinned),
+            pinned=self._active.asked | self._policy_pins,
             cold=moment.cold,
             forced=moment.forced,
+            may_degrade=may_degrade,
             target_tokens=moment.target_tokens,
             counter=moment.counter,
             overhead_tokens=overhead_tokens(self.calibration),
             now_ms=moment.now_ms,
         )
-        return make_plan(history, self.ledger, scene, self.extract)
-
-    def _unedited(self, history: list[Any], end: int) -> bool:
-        """The re-hash of a span before it is swapped: an edit in place by the agent is noticed here.
-
-        By fingerprint, and where one differs (a moved cache breakpoint, say) by the digests that count.
-        """
-        if all(
-            kept is not None and kept == fingerprint(message)
-            for kept, message in zip(self._prints[:end], history[:end], strict=True)
-        ):
-            return True
-        return len(bodies_of(history, self.ledger, 0, end)) == end
 
     def _apply(self, plan: Plan) -> None:
-        self.records.extend(plan.records)
-        self._refresh()
-        if plan.outcome == "swapped" and plan.summary is not None:
-            self.stalled = 0
+        if plan.records:
+            self.records.extend(plan.records)
+            self._refresh()
+        if plan.summary is not None:
+            self.stalled, self._without_effect = 0, set()
             watermark = self._active.end
             self.ready = {key: ready for key, ready in self.ready.items() if ready.end > watermark}
+        elif plan.reason == "not_smaller":
+            self._note_without_effect()
 
-    def extract(self, end: int, budget_tokens: int) -> str:
-        """The summary by rules of the first `end` messages."""
-        self.prepare_extract(end)
-        return self._extractor.text(end, budget_tokens)
-
-    def prepare_extract(self, end: int) -> None:
-        """Look into messages ahead of time, so that `extract` is quick when it is needed."""
-        while self._extracted < min(end, len(self._seen)):
-            index = self._extracted
-            self._extractor.add(self.dialect.read(self._seen[index], index))
-            self._extracted += 1
+    def _note_without_effect(self) -> None:
+        """A summary of all that can be compacted is ready and would not help: counted once."""
+        end = self.cut().end
+        useless = {ready.cache_key for ready in self._known().usable if ready.end >= end} - self._without_effect
+        if useless:
+            self._without_effect |= useless
+            self.stalled += 1
 
     # -- what is told to the servers -------------------------------------------------------------------------------
 
@@ -315,95 +309,32 @@ class Conversation:
         """Learn from what the provider counted for the last request and its answer, which the ledger holds."""
         context = self.dialect.context_tokens(usage)
         if context is not None:
-            self.calibration = calibrate(self.calibration, context, self._shown_estimate())
-
-    def _shown_estimate(self) -> int:
-        end = len(self.ledger)
-        return self.ledger.tokens[self.ledger.stable_prefix_end()] + pending_estimate(self.ledger, self._active, end)
+            self.calibration = calibrate(self.calibration, context, whole_estimate(self.ledger, self._active))
 
     def total_tokens(self) -> int:
         """Calibrated tokens of the whole view, system and tools included where they are known."""
-        return int(self.calibration.slope * self._shown_estimate()) + overhead_tokens(self.calibration)
+        return self._known().total_tokens
 
     def cut(self) -> Cut:
         """The span that a summary could stand for now."""
-        start = 0 if self.policy.resummarise or self.degraded else self._active.end
-        tail = tail_start(self.ledger, self.policy, self.calibration.slope)
-        return find_cut(self.ledger, tail, start)
+        return current_cut(self.ledger, self.policy, self._active, self._known().tail)
 
     def standing(self, turn_id: str | None = None) -> Standing:
         """How the session stands: counts and heads for the servers."""
-        ledger, slope = self.ledger, self.calibration.slope
-        tail = tail_start(ledger, self.policy, slope)
-        pending = int(slope * pending_estimate(ledger, self._active, tail))
-        cut = self.cut()
-        return Standing(
-            dialect=self.dialect.name,
-            policy=msgspec.structs.replace(self.policy, pinned=()),
-            messages=len(ledger),
-            head=ledger.head,
-            turns=len(ledger.turn_starts),
-            turn_id=turn_id or str(len(ledger.turn_starts)),
-            pending_tokens=pending,
-            prefix_tokens=int(slope * ledger.tokens[ledger.stable_prefix_end()]) + overhead_tokens(self.calibration),
-            tail_tokens=int(slope * ledger.span_tokens(tail, len(ledger))),
-            growth_tokens=self.growth.tokens_per_turn,
-            interval_s=self.growth.interval_s,
-            calibration=self.calibration,
-            model=self.model,
-            offer=offer_of(ledger.heads, ledger.tokens, cut, slope),
-            no_offer_reason=cut.reason,
-            shown=self._newest_summary(),
-            stalled=self.stalled,
-            at_hard_cap=pending >= self.policy.hard_cap_tokens or bool(self.degraded),
-        )
+        return bulletin.standing_of(self._known(), turn_id)
 
     def wants_work(self, standing: Standing) -> bool:
         """Whether servers should make a summary: past the start, and none that is ready would do at the threshold."""
-        policy = self.policy
-        if policy.mode == "off" or standing.offer is None:
-            return False
-        if standing.pending_tokens < policy.start_ratio * policy.threshold and not self.degraded:
-            return False
-        grown = max(0, policy.threshold - standing.pending_tokens)
-        return not any(self._after(ready, standing) + grown <= policy.target_tokens for ready in self._usable())
+        return bulletin.wants_work(self._known(), standing)
 
-    def _usable(self) -> list[Ready]:
-        heads = self.ledger.heads
-        return [ready for ready in self.ready.values() if ready.end < len(heads) and heads[ready.end] == ready.head_end]
-
-    @property
-    def has_ready(self) -> bool:
-        """Whether a summary of this history is at hand that goes beyond what the view shows."""
-        return any(ready.end > self._active.end for ready in self._usable())
-
-    def _after(self, ready: Ready, standing: Standing) -> int:
-        """Pending tokens if this summary stood in the view now."""
-        tail = tail_start(self.ledger, self.policy, self.calibration.slope)
-        rest = self.ledger.span_tokens(ready.end, tail) if tail > ready.end else 0
-        return int(self.calibration.slope * (rest + ready.summary_tokens))
-
-    def _newest_summary(self) -> Shown | None:
-        """The parent of the next summary: what is ready beyond the view, else what the view shows."""
-        usable = max(self._usable(), key=lambda ready: ready.end, default=None)
-        if usable is not None and usable.end > self._active.end:
-            return Shown(
-                cache_key=usable.cache_key,
-                start=usable.start,
-                end=usable.end,
-                head_end=usable.head_end,
-                summary_tokens=usable.summary_tokens,
-            )
-        span = next((span for span in reversed(self._active.spans) if span.cache_key), None)
-        if span is None or span.cache_key is None:
-            return None
-        shown = Active(spans=(span,))
-        return Shown(
-            cache_key=span.cache_key,
-            start=span.start,
-            end=span.end,
-            head_end=bytes.fromhex(span.head_end),
-            summary_tokens=int(self.calibration.slope * pending_estimate(self.ledger, shown, span.end)),
+    def _known(self) -> bulletin.Known:
+        return bulletin.Known(
+            ledger=self.ledger,
+            policy=self.policy,
+            active=self._active,
+            ready=tuple(self.ready.values()),
+            calibration=self.calibration,
+            growth=self.growth,
+            model=self.model,
+            stalled=self.stalled,
         )
-
-

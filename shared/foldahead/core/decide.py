@@ -17,8 +17,9 @@ STALLED_AFTER = 2
 EXPECTED_SUMMARY_RATIO = 0.25
 """Of its span; summaries of short spans are longer in proportion, and an index comes with each."""
 LEAST_SUMMARY_TOKENS = 300
-EXTRACT_START_RATIO = 0.8
-"""`extract` is there at once and costs nothing: it is made late, and covers more."""
+INSTANT_START_RATIO = 0.8
+"""What is there at once is made late, and covers more."""
+INSTANT_S = 2.0
 LATEST_LOOK_S = 30.0
 """A session that must wait is looked at again after this long at the latest."""
 FORECAST_MARGIN = 1.25
@@ -57,6 +58,11 @@ class Means(Struct, frozen=True, kw_only=True):
     summary_s: float
     """99.5th percentile of the time that a summary takes."""
 
+    @property
+    def instant(self) -> bool:
+        """Whether a summary takes less time than a turn: no forecast is needed."""
+        return self.summary_s < INSTANT_S
+
 
 def wanted_in_s(standing: Standing, summary_s: float) -> float | None:
     """Seconds until work on a session must start at the latest; None below its start. Never negative."""
@@ -91,7 +97,7 @@ def decide(standing: Standing, workspace: str, means: Means) -> Decision:
     if reason := too_early(standing, offer, means):
         return Decline(reason=reason)
     needed = 0.0 if standing.at_hard_cap else seconds_to_threshold(standing)
-    if means.kind != "extract" and latest > _one_turn_s(standing):
+    if not means.instant and latest > _one_turn_s(standing):
         return Wait(seconds=min(LATEST_LOOK_S, latest - _one_turn_s(standing)), reason="early")
     request = request_for(standing, offer, workspace, policy, means)
     return Start(request=request, urgency="forced" if standing.at_hard_cap else "ahead", needed_in_s=needed)
@@ -132,7 +138,7 @@ def too_early(standing: Standing, offer: Offer, means: Means) -> str:
     policy = standing.policy
     if standing.at_hard_cap or standing.pending_tokens >= policy.threshold:
         return ""
-    if means.kind == "extract" and standing.pending_tokens < EXTRACT_START_RATIO * policy.threshold:
+    if means.instant and standing.pending_tokens < INSTANT_START_RATIO * policy.threshold:
         return "early"
     summary = expected_summary_tokens(offer.span_tokens, policy)
     at_threshold = summary + policy.threshold - standing.pending_tokens

@@ -22,6 +22,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Two messages of one role in a row are refused."""
     places_system: bool = False
     """A system message in the middle must follow a user's message, and an assistant's must follow it."""
+    binds_thinking: bool = False
+    """A model of this provider that is not known is taken for one that binds thinking to the conversation before it."""
 
 
 class Dialect(Protocol):

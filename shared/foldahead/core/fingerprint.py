@@ -12,9 +12,9 @@ from foldahead.core.canonical import plain
 _encoder = msgspec.msgpack.Encoder(enc_hook=plain)
 
 
-def fingerprint(message: Any) -> int | None:
-    """The mark of a message; None for one that cannot be encoded, which then counts as changed."""
+def fingerprint(message: Any) -> int:
+    """The mark of a message."""
     try:
         return hash(_encoder.encode(message))
     except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
-        return None
+        return hash(_encoder.encode(plain(message)))

@@ -9,7 +9,7 @@ def pins_of(ledger: Ledger, start: int, end: int, asked: frozenset[int]) -> dict
 
     A pin takes its tool cycle along: a call never stands without its results.
     """
-    reasons = {index: "pinned" for index in asked if start <= index < end}
+    reasons = {index: "asked" for index in asked if start <= index < end}
     reasons |= {index: "system" for index in ledger.systems(start, end)}
     last = ledger.last_real_user(len(ledger))
     if last is not None and start <= last < end:
@@ -32,10 +32,11 @@ def cycle_of(ledger: Ledger, index: int) -> range:
     return range(first, last)
 
 
-def pin_records(ledger: Ledger, pins: dict[int, str], now_ms: int) -> list[Record]:
-    """A record for each run of pinned messages."""
+def pin_records(ledger: Ledger, pins: dict[int, str], mark: str, now_ms: int) -> list[Record]:
+    """A record for each run of messages pinned for one reason. `mark` is that of the span that they stand in."""
     made: list[Record] = []
-    for index, reason in pins.items():
+    for index, why in pins.items():
+        reason = f"{why}:{mark[:16]}"
         if made and made[-1].end == index and made[-1].reason == reason:
             index_from = made.pop().start
         else:

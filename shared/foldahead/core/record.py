@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from foldahead.core.canonical import plain
 from foldahead.errors import UnusableRecord
 
 RECORD_VERSION = 1
@@ -40,6 +41,11 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def identity(self) -> tuple[object, ...]:
         """What makes two records the same fact, whenever and wherever they were made."""
         return (self.kind, self.start, self.end, self.head_start, self.head_end, self.cache_key, self.reason)
+
+    @property
+    def mark(self) -> str:
+        """What names the text of a span's record when a provider refuses it: its cache key, or how and where it was made."""
+        return self.cache_key or f"{self.reason}:{self.head_end}"
 
     @property
     def withdraws(self) -> bool:

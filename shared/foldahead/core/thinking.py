@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from foldahead.core.dialect import Dialect
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import find_model
 from foldahead.core.policy import Policy
@@ -9,16 +10,16 @@ from foldahead.core.record import Record
 from foldahead.core.view import Active
 
 
-def strips_thinking(policy: Policy, model: str) -> bool:
+def strips_thinking(policy: Policy, model: str, dialect: Dialect) -> bool:
     """Whether a change of the conversation before it takes thinking away.
 
-    `auto`: for models that bind thinking to the conversation before it, and for unknown ones. `drop_block` leaves
-    it to the provider, which drops what no longer fits.
+    `auto`: for models that bind thinking to the conversation before it, and for unknown ones of a provider that has
+    such models. `drop_block` leaves it to the provider, which drops what no longer fits.
     """
     if policy.tail_thinking != "auto":
         return policy.tail_thinking == "strip"
     known = find_model(model) if model else None
-    return known.binds_thinking if known else True
+    return known.binds_thinking if known else dialect.profile.binds_thinking
 
 
 def open_thinking_turn(ledger: Ledger) -> bool:

@@ -27,8 +27,12 @@ class Active(Struct, frozen=True):
     edits: tuple[Record, ...] = ()
     """Elisions, removed thinking and repairs, in the order that they were made."""
     pins: tuple[int, ...] = ()
+    asked: frozenset[int] = frozenset()
+    """Indices that the caller pinned: in every span's pins, whatever else was recorded of it."""
     withdrawn: int = 0
     """Up to here a provider refused what was made of the history: it is neither mended nor elided there again."""
+    refused: frozenset[str] = frozenset()
+    """Marks of the spans' records that it refused."""
 
     @property
     def end(self) -> int:
@@ -64,22 +68,34 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
     spans: list[Record] = []
     edits: list[Record] = []
     pins: set[int] = set()
+    asked: set[int] = set()
     withdrawn = 0
+    refused: set[str] = set()
     for record in records:
         if not _made_from(record, ledger):
             continue
         if record.withdraws:
+            refused.update(span.mark for span in spans)
             spans, edits, pins = [], [edit for edit in edits if edit.start >= record.end], set[int]()
             withdrawn = max(withdrawn, record.end)
         elif record.stands_for_span:
             spans = [span for span in spans if span.end <= record.start or span.start >= record.end]
             spans.append(record)
             pins -= set(range(record.start, record.end))
+        elif record.kind == "pinned" and record.reason == "pinned":
+            asked.update(range(record.start, record.end))
         elif record.kind == "pinned":
             pins.update(range(record.start, record.end))
         else:
             edits.append(record)
-    return Active(tuple(sorted(spans, key=lambda span: span.start)), tuple(edits), tuple(sorted(pins)), withdrawn)
+    return Active(
+        spans=tuple(sorted(spans, key=lambda span: span.start)),
+        edits=tuple(edits),
+        pins=tuple(sorted(pins)),
+        asked=frozenset(asked),
+        withdrawn=withdrawn,
+        refused=frozenset(refused),
+    )
 
 
 def _made_from(record: Record, ledger: Ledger) -> bool:

@@ -7,21 +7,17 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
 import redis
 
 from foldahead import keys
-from foldahead.link import Link
 from foldahead_worker.library import load
 from foldahead_worker.switchboard import Switchboard
 from tests.correspondence import Scribe, a_record
 from tests.integration.redis_room.calling import has_all_bodies, server_with_library
 from tests.waiting import wait_until
-
-OpenLink = Callable[..., Link]
 
 
 def test_a_server_killed_and_started_empty_is_told_everything_again(own_server, open_link):

@@ -1,7 +1,6 @@
 """What the link bounds, refuses and goes on without."""
 
 import os
-from collections.abc import Callable
 
 import pytest
 
@@ -11,8 +10,6 @@ from foldahead.link import Link
 from tests.correspondence import Scribe, a_record
 from tests.integration.redis_room.calling import has_all_bodies
 from tests.waiting import wait_until
-
-OpenLink = Callable[..., Link]
 
 
 def test_the_queue_keeps_the_newest_sessions(closed_port, open_link):

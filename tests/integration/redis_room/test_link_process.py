@@ -4,17 +4,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from foldahead import keys
-from foldahead.link import Link
 from tests.correspondence import Scribe
 from tests.integration.redis_room.calling import has_all_bodies
-
-OpenLink = Callable[..., Link]
 
 
 def test_a_forked_child_publishes_over_its_own_connection_and_the_parent_goes_on(link, client, switchboard):

@@ -9,6 +9,7 @@ import typer
 
 from foldahead_worker.cli.compact import compact
 from foldahead_worker.cli.faults import fault_of, one_line
+from foldahead_worker.cli.play import play
 from foldahead_worker.cli.serve import watch, work
 
 HELP = """foldahead compacts long agent sessions before they fill up.
@@ -46,6 +47,7 @@ def make_cli() -> typer.Typer:
     )
     cli.callback()(_root)
     cli.command(rich_help_panel="Try it")(compact)
+    cli.command(rich_help_panel="Try it")(play)
     cli.command(rich_help_panel="Run it")(watch)
     cli.command(rich_help_panel="Run it")(work)
     return cli

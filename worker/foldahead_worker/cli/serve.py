@@ -31,7 +31,7 @@ def watch(exit_with_stdin: ExitWithStdin = False) -> None:
     from foldahead_worker.server import run_watcher
 
     settings = read_settings()
-    configure_logs()
+    configure_logs(settings.log_format)
     stop = threading.Event()
     for wanted in (signal.SIGTERM, signal.SIGINT):
         signal.signal(wanted, lambda *_: stop.set())
@@ -55,7 +55,7 @@ def work(exit_with_stdin: ExitWithStdin = False) -> None:
     from foldahead_worker.server import run_worker
 
     settings = read_settings()
-    configure_logs()
+    configure_logs(settings.log_format)
 
     def leave_logs_alone(**_: object) -> None:
         """Celery sets up logs of its own where nobody says that it is done."""

@@ -1,4 +1,6 @@
-"""The Redis function library `foldahead`: what agents and servers call instead of writing keys themselves.
+"""The Redis function libraries: what agents and servers call instead of writing keys themselves.
+
+`foldahead` is for both; `foldahead_limits` (limits.lua) for workers alone.
 
 The server side loads it; an agent only calls it. docs/wire.md lists the calls.
 """
@@ -10,12 +12,14 @@ from typing import Any
 import redis
 
 LIBRARY_NAME = "foldahead"
+LIMITS_NAME = "foldahead_limits"
+_FILES = {LIBRARY_NAME: "foldahead.lua", LIMITS_NAME: "limits.lua"}
 _VERSION_LINE = re.compile(r"^-- version: (\d+)$", re.MULTILINE)
 
 
-def source() -> str:
-    """The library's Lua text."""
-    return files(__name__).joinpath("foldahead.lua").read_text("utf-8")
+def source(name: str = LIBRARY_NAME) -> str:
+    """A library's Lua text."""
+    return files(__name__).joinpath(_FILES[name]).read_text("utf-8")
 
 
 def version_of(code: str) -> int:
@@ -28,20 +32,20 @@ LIBRARY_VERSION = version_of(source())
 
 
 def load(client: "redis.Redis") -> None:
-    """Put the library into the server unless this or a newer one is there. Raises redis.RedisError.
+    """Put the libraries into the server unless these or newer ones are there. Raises redis.RedisError.
 
     A newer one is left alone: in a rolling upgrade old and new servers must not take turns in replacing it.
     """
-    code = source()
-    loaded = loaded_code(client)
-    if loaded == code or version_of(loaded) > LIBRARY_VERSION:
-        return
-    client.function_load(code, replace=True)
+    for name in _FILES:
+        code = source(name)
+        loaded = loaded_code(client, name)
+        if loaded != code and version_of(loaded) <= version_of(code):
+            client.function_load(code, replace=True)
 
 
-def loaded_code(client: "redis.Redis") -> str:
-    """The text of the library that the server has; empty when it has none. Raises redis.RedisError."""
-    for entry in client.function_list(library=LIBRARY_NAME, withcode=True):
+def loaded_code(client: "redis.Redis", name: str = LIBRARY_NAME) -> str:
+    """The text of a library that the server has; empty when it has none. Raises redis.RedisError."""
+    for entry in client.function_list(library=name, withcode=True):
         fields = _as_dict(entry)
         code = fields.get("library_code", b"")
         return code.decode("utf-8", "replace") if isinstance(code, bytes) else str(code)

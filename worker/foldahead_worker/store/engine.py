@@ -5,12 +5,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, func, insert, select
+from sqlalchemy import Connection, Engine, create_engine, event, exc, func, insert, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from foldahead_worker.store import schema
-from foldahead_worker.store.errors import DatabaseUnreachable, NewerSchema, translated
+from foldahead_worker.store.errors import DatabaseUnreachable, NewerSchema, OlderSchema, translated
 
 POOL_SIZE = 4
 """Few on purpose: 100 threads on 4 connections waited 9 ms at the 99th percentile, on 100 of them 130 ms."""
@@ -57,8 +57,20 @@ def open_store(url: str, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
     """Opens the database and makes its tables where there are none.
 
     `url` is `sqlite:////absolute/path.db` or `postgresql://user:password@host/name`. Raises
-    `DatabaseUnreachable` (wrong URL, no server), `NewerSchema`, and the other errors of `store.errors`.
+    `DatabaseUnreachable` (wrong URL, no server), `NewerSchema`, `OlderSchema`, and the other errors of
+    `store.errors`. Tables of an older version are left alone: `store.upgrading` brings them up to date.
     """
+    store = connect_store(url, busy_timeout_s)
+    try:
+        _make_tables(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def connect_store(url: str, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
+    """A store whose tables were not looked at. Raises `DatabaseUnreachable` for a wrong URL; does not connect."""
     parsed = _parsed(url)
     where = _where(parsed)
     options = _sqlite_options(busy_timeout_s) if _is_sqlite(parsed) else _postgres_options(busy_timeout_s)
@@ -66,13 +78,15 @@ def open_store(url: str, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
     if _is_sqlite(parsed):
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
-    store = Store(engine, where)
-    try:
-        _make_tables(store)
-    except BaseException:
-        store.close()
-        raise
-    return store
+    return Store(engine, where)
+
+
+def version_in(connection: Connection) -> int:
+    """Which version the tables of a database are of; 0 where there are none."""
+    if not inspect(connection).has_table(schema.VERSION_TABLE):
+        return 0
+    found = connection.scalar(select(func.max(schema.schema_version.c.version_num)))
+    return int(found) if found else 0
 
 
 def lock(connection: Connection, name: str) -> None:
@@ -161,11 +175,16 @@ def _begin_sqlite(connection: Connection) -> None:
 def _make_tables(store: Store) -> None:
     with store.writing() as connection:
         lock(connection, "foldahead schema")
-        schema.schema_version.create(connection, checkfirst=True)
-        version = connection.scalar(select(func.max(schema.schema_version.c.version)))
-        if version is None:
+        version = version_in(connection)
+        if version == 0:
             schema.metadata.create_all(connection)
-            connection.execute(insert(schema.schema_version), {"version": schema.SCHEMA_VERSION})
+            schema.schema_version.create(connection, checkfirst=True)
+            connection.execute(insert(schema.schema_version), {"version_num": f"{schema.SCHEMA_VERSION:04}"})
+        elif version < schema.SCHEMA_VERSION:
+            raise OlderSchema(
+                f"{store.where}: its tables are of version {version}, this foldahead needs {schema.SCHEMA_VERSION}: "
+                "stop watchers and workers, then run `foldahead db upgrade`"
+            )
         elif version > schema.SCHEMA_VERSION:
             raise NewerSchema(
                 f"{store.where}: its tables are of version {version}, this foldahead knows up to "

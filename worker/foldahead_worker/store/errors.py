@@ -5,7 +5,8 @@
         ├── StoreBusy            locked, or no connection free in time: the same call again soon
         ├── DatabaseUnreachable  no server, no such file, refused: start it, or mend the URL
         ├── StoreBroken          disk full, read-only, damaged: a person has to look
-        └── NewerSchema          a newer foldahead made the tables: upgrade this one
+        ├── NewerSchema          a newer foldahead made the tables: upgrade this one
+        └── OlderSchema          an older foldahead made the tables: `foldahead db upgrade`
 
 No message of these shows a password, a statement's values or a summary.
 """
@@ -35,6 +36,10 @@ class StoreBroken(StoreError):
 
 class NewerSchema(StoreError):
     """The tables were made by a newer foldahead, which this one must not touch."""
+
+
+class OlderSchema(StoreError):
+    """The tables were made by an older foldahead, and have to be brought up to date first."""
 
 
 _SQLITE = {

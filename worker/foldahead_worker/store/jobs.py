@@ -1,6 +1,6 @@
 """Jobs: one row for each summary asked for. The row is the truth; a Celery message only wakes a worker."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -87,14 +87,22 @@ def want_batch(store: Store, wishes: Sequence[Want], now_ms: int) -> tuple[Wante
 
 
 def job_still_wanted(store: Store, job_id: int) -> bool:
-    """Whether a session still waits for a job; asked between the chunks of a call."""
+    """Whether a session still waits for a job."""
+    return job_id in jobs_still_wanted(store, (job_id,))
+
+
+def jobs_still_wanted(store: Store, job_ids: Collection[int]) -> frozenset[int]:
+    """Those of some jobs that a session still waits for; asked between the chunks of a call."""
     waits = exists().where(
         waiters.c.workspace == jobs.c.workspace,
         waiters.c.cache_key == jobs.c.cache_key,
         waiters.c.state == "waiting",
     )
+    wanted: set[int] = set()
     with store.reading() as connection:
-        return connection.execute(select(jobs.c.id).where(jobs.c.id == job_id, waits)).first() is not None
+        for some in chunks(sorted(job_ids)):
+            wanted.update(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(some), waits)))
+    return frozenset(wanted)
 
 
 def due_unsent(store: Store, sent_before_ms: int, now_ms: int, limit: int = CHUNK) -> tuple[int, ...]:

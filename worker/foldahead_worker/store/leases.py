@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, case, func, select, tuple_, update
 
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead_worker.store.engine import Store
-from foldahead_worker.store.rows import all_of, columns_of
+from foldahead_worker.store.rows import all_of, chunks, columns_of
 from foldahead_worker.store.schema import JobState, Urgency, jobs
 from foldahead_worker.store.spend import Bill, settle
 
@@ -103,11 +103,39 @@ def heartbeat(store: Store, job_id: int, token: int) -> bool:
         return connection.execute(statement).rowcount == 1
 
 
+def heartbeat_all(store: Store, held: Collection[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    """`heartbeat` for many leases (job, token) of one worker in one transaction. Returns those that are still held."""
+    row = jobs.c
+    alive: set[tuple[int, int]] = set()
+    with store.writing() as connection:
+        for some in chunks(sorted(held)):
+            mine = tuple_(row.id, row.token).in_(some)
+            statement = update(jobs).where(mine, row.state == "leased").values(heartbeat=row.heartbeat + 1)
+            for job_id, token in connection.execute(statement.returning(row.id, row.token)):
+                alive.add((job_id, token))
+    return frozenset(alive)
+
+
 def hand_back(store: Store, job_id: int, token: int, now_ms: int, bill: Bill | None = None) -> bool:
     """Gives a job back unfinished, as at SIGTERM: no attempt is spent. False: the lease was lost before."""
     return (
         _close(store, job_id, token, now_ms, bill, state="queued", attempts=jobs.c.attempts - 1) is not None
     )
+
+
+def put_off(
+    store: Store,
+    job_id: int,
+    token: int,
+    now_ms: int,
+    *,
+    not_before_ms: int,
+    reason: str,
+    bill: Bill | None = None,
+) -> bool:
+    """Queues a job again for later where the provider was not to be asked now: no attempt is spent. False: lease lost."""
+    values = {"attempts": jobs.c.attempts - 1, "not_before_ms": not_before_ms, "reason": reason}
+    return _close(store, job_id, token, now_ms, bill, state="queued", **values) is not None
 
 
 def retry_later(

@@ -76,9 +76,9 @@ def _word(name: str) -> Column[str]:
     return Column(name, String, nullable=False)
 
 
-schema_version = Table(
-    "schema_version", metadata, Column("version", Integer, primary_key=True, autoincrement=False)
-)
+VERSION_TABLE = "alembic_version"
+# Alembic's own, and no part of `metadata`: one row, the version in four digits.
+schema_version = Table(VERSION_TABLE, MetaData(), Column("version_num", String(32), primary_key=True))
 
 summaries = Table(
     "summaries",

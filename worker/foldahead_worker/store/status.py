@@ -1,9 +1,13 @@
 """Numbers for dashboards and for `foldahead status`."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from msgspec import Struct
-from sqlalchemy import func, select
+from sqlalchemy import Connection, Select, func, select
 
 from foldahead_worker.store.engine import Store
+from foldahead_worker.store.rows import all_of, chunks
 from foldahead_worker.store.schema import events, jobs, records, sessions, summaries, waiters
 
 
@@ -24,18 +28,87 @@ class Status(Struct, frozen=True, kw_only=True):
     events: int
 
 
+class Queue(Struct, frozen=True, kw_only=True):
+    """What is to be done, and how late the latest of it is."""
+
+    queued: int
+    leased: int
+    oldest_due_age_ms: int
+    """How long the job that became due first has been waiting for a worker; 0 when none is due."""
+
+
+def queue(store: Store, now_ms: int) -> Queue:
+    """The open jobs. Cheap enough for every process to ask every few seconds: what is done is not counted."""
+    row = jobs.c
+    open_jobs = select(row.state, func.count().label("jobs")).where(row.state.in_(("queued", "leased")))
+    with store.reading() as connection:
+        by_state: dict[str, int] = {found.state: found.jobs for found in connection.execute(open_jobs.group_by(row.state))}
+        return Queue(
+            queued=by_state.get("queued", 0),
+            leased=by_state.get("leased", 0),
+            oldest_due_age_ms=_oldest_due_age_ms(connection, now_ms),
+        )
+
+
+def labels_of(store: Store, job_ids: Sequence[int]) -> dict[int, str]:
+    """Each job in a few words for people: workspace/session, urgency, kind, messages; never content."""
+    labels: dict[int, str] = {}
+    for some in chunks(job_ids):
+        with store.reading() as connection:
+            for job in all_of(connection, _named(some), _Named):
+                more = f" +{job.sessions - 1}" if job.sessions > 1 else ""
+                model = f" {job.model}" if job.model else ""
+                labels[job.id] = f"{job.workspace}/{job.session}{more}: {job.urgency} {job.kind}{model}, {job.messages} messages"
+    return labels
+
+
+class _Named(Struct, frozen=True, kw_only=True):
+    id: int
+    workspace: str
+    session: str
+    sessions: int
+    urgency: str
+    kind: str
+    model: str
+    messages: int
+
+
+def _named(job_ids: Sequence[int]) -> Select[Any]:
+    row = jobs.c
+    same = (waiters.c.workspace == row.workspace) & (waiters.c.cache_key == row.cache_key)
+    return (
+        select(
+            row.id,
+            row.workspace,
+            func.coalesce(func.min(waiters.c.session), "").label("session"),
+            func.count(waiters.c.session).label("sessions"),
+            row.urgency,
+            row.kind,
+            row.model,
+            func.coalesce(func.max(waiters.c.end - waiters.c.start), 0).label("messages"),
+        )
+        .outerjoin(waiters, same)
+        .where(row.id.in_(job_ids))
+        .group_by(row.id)
+    )
+
+
+def _oldest_due_age_ms(connection: Connection, now_ms: int) -> int:
+    due = (jobs.c.state == "queued", jobs.c.not_before_ms <= now_ms)
+    oldest = connection.scalar(select(func.min(jobs.c.not_before_ms)).where(*due))
+    return 0 if oldest is None else max(0, now_ms - oldest)
+
+
 def status(store: Store, now_ms: int) -> Status:
     """The numbers now, each as of one moment."""
-    due = (jobs.c.state == "queued", jobs.c.not_before_ms <= now_ms)
     with store.reading() as connection:
         counted = connection.execute(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state))
         by_state: dict[str, int] = {row.state: row.jobs for row in counted}
-        oldest = connection.scalar(select(func.min(jobs.c.not_before_ms)).where(*due))
         waiting = select(func.count()).select_from(waiters).where(waiters.c.state == "waiting")
         tables = {table.name: table for table in (summaries, sessions, records, events)}
         return Status(
             **{state: by_state.get(state, 0) for state in ("queued", "leased", "done", "failed")},
-            oldest_due_age_ms=0 if oldest is None else max(0, now_ms - oldest),
+            oldest_due_age_ms=_oldest_due_age_ms(connection, now_ms),
             waiting=connection.scalar(waiting) or 0,
             **{
                 name: connection.scalar(select(func.count()).select_from(table)) or 0

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from foldahead_worker.store.engine import Store
 from foldahead_worker.store.rows import CHUNK, all_of, columns_of
@@ -115,6 +115,15 @@ def ready_for(
         for waiter in found
         if waiter.cache_key in by_key
     )
+
+
+def passed_by(store: Store, workspace: str, session: str, cache_key: str, end: int) -> int:
+    """How many summaries were ready for a session, and never shown, when it swapped in that of `cache_key`."""
+    row = waiters.c
+    of_session = (row.workspace == workspace, row.session == session, row.state == "ready")
+    passed = select(func.count()).select_from(waiters).where(*of_session, row.cache_key != cache_key, row.end <= end)
+    with store.reading() as connection:
+        return connection.scalar(passed) or 0
 
 
 def _move(

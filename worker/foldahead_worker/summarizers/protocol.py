@@ -49,6 +49,14 @@ class Forecast(Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
 
 
+class Limit(Struct, frozen=True):
+    """What an account may do a minute, and what is left of it, as a response said. `name`: requests, input or output."""
+
+    name: str
+    a_minute: int
+    remaining: int
+
+
 class Answer(Struct, frozen=True, kw_only=True):
     """A summariser's answer, not yet verified. `block` is what the provider signed (`native`), JSON, byte for byte."""
 

@@ -21,7 +21,7 @@ class AnthropicMessages:
 
     name = "anthropic"
     canonical = "anthropic"
-    profile = Profile(opens_with_user=True, alternates=False, places_system=True)
+    profile = Profile(opens_with_user=True, alternates=False, places_system=True, binds_thinking=True)
 
     def read(self, message: Any, at: int) -> Message:
         raw = as_mapping(message, f"messages[{at}]")

@@ -1,6 +1,5 @@
 """What became of the steps of a span: done, in flight, failed; as candidate lines in order of choice."""
 
-import os.path
 import re
 from collections.abc import Iterator, Sequence
 
@@ -143,7 +142,7 @@ def memory(steps: Sequence[Step], end: int) -> Iterator[Line]:
     """Where the work is, and the commands that went well more than once."""
     paths = [step.target for step in steps if step.target.startswith("/") and " " not in step.target]
     if len(paths) >= 3:
-        root = os.path.commonpath(paths)
+        root = _common_folder(paths)
         if root.count("/") >= 2:
             yield line("memory", 0, 0, f"the files are under {root}")
     counts: dict[str, int] = {}
@@ -153,6 +152,15 @@ def memory(steps: Sequence[Step], end: int) -> Iterator[Line]:
     for label, count in sorted(counts.items(), key=lambda item: -item[1])[:3]:
         if count > 1:
             yield line("memory", 0, 1, f"worked {count} times: {label}")
+
+
+def _common_folder(paths: list[str]) -> str:
+    """The deepest folder that holds all of some absolute paths. The first and the last in order settle it."""
+    first, last = min(paths).split("/"), max(paths).split("/")
+    depth = next(
+        (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first) - 1
+    )
+    return "/".join(first[:depth])
 
 
 def _quoted(text: str) -> str:

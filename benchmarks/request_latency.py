@@ -1,0 +1,179 @@
+"""What `request` adds to a turn while the link's thread is busy, over real servers.
+
+    python -m benchmarks.request_latency
+
+Fifty sessions of one process grow past 30,000 tokens over an embedded Redis, with a watcher and a Celery worker beside
+them. The caller's thread and the link's share one interpreter: what the link holds it for is what `request` waits.
+"""
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from benchmarks.histories import Author, History
+from benchmarks.report import Report, Row, Target, Timings, finish, parser
+from benchmarks.sessions import hand_summary, lone_session
+from foldahead import Foldahead, Policy, Session
+from foldahead_worker.settings import read_settings
+from foldahead_worker.stack import private_stack
+
+MODEL = "claude-haiku-5-5"
+RESULT_CHARS = 2_400
+"""About 400 tokens a message: a session of 30,000 tokens has 75 turns."""
+NO_SWAP_P99_MS, SWAP_P99_MS = 0.1, 5.0
+
+
+class Agent:
+    """One session and its history; times what `request` takes."""
+
+    def __init__(self, session: Session, seed: int) -> None:
+        self.session = session
+        self._author = Author(seed, RESULT_CHARS)
+        self.history: History = [self._author.opening()]
+
+    def turn(self, quiet: Timings, swaps: Timings, extracts: Timings) -> None:
+        """One turn: a request, its answer, a publish, the results."""
+        before = len(self.session.records())
+        begun = time.perf_counter_ns()
+        self.session.request(model=MODEL, max_tokens=4_096, messages=self.history)
+        elapsed_ms = (time.perf_counter_ns() - begun) / 1e6
+        if len(self.session.records()) == before:
+            quiet.all_ms.append(elapsed_ms)
+        else:
+            record = self.session.last_record
+            (extracts if record and record.reason == "extract" else swaps).all_ms.append(elapsed_ms)
+        answer, results = self._author.turn()
+        self.history.append(answer)
+        self.session.publish(self.history)
+        self.history.append(results)
+
+
+def play(sessions: list[Session], turns: int, turns_a_second: float | None, hand: bool = False) -> Row:
+    """All sessions in turn for so many turns each, at a pace or flat out."""
+    agents = [Agent(session, seed) for seed, session in enumerate(sessions)]
+    quiet, swaps, extracts = Timings(), Timings(), Timings()
+    gc.collect()
+    begun_s = time.perf_counter()
+    done = 0
+    for _ in range(turns):
+        for agent in agents:
+            if hand:
+                _hand(agent.session)
+            agent.turn(quiet, swaps, extracts)
+            done += 1
+            if turns_a_second:
+                time.sleep(max(0.0, begun_s + done / turns_a_second - time.perf_counter()))
+    return {"turns": done, "turns_a_second": done / (time.perf_counter() - begun_s)} | _figures(quiet, swaps, extracts)
+
+
+def _hand(session: Session) -> None:
+    """Have a summary ready when one is wanted, as a server would."""
+    delta = session.delta()
+    if delta is not None and delta.due_in_s is not None and delta.standing.offer is not None:
+        hand_summary(session, cache_key=delta.standing.offer.head_end.hex())
+
+
+def _figures(quiet: Timings, swaps: Timings, extracts: Timings) -> Row:
+    row: Row = {
+        "p50_ms": quiet.median_ms,
+        "p99_ms": quiet.quantile_ms(0.99),
+        "p999_ms": quiet.quantile_ms(0.999),
+        "most_ms": max(quiet.all_ms),
+        "swaps": len(swaps.all_ms),
+    }
+    if swaps.all_ms:
+        row |= {"swap_p50_ms": swaps.median_ms, "swap_p99_ms": swaps.quantile_ms(0.99)}
+    if extracts.all_ms:
+        row |= {"extracts": len(extracts.all_ms), "extract_p50_ms": extracts.median_ms}
+    return row
+
+
+def silent(count: int, turns: int, policy: Policy) -> Row:
+    """The same work without a link: what the core alone takes."""
+    return play([lone_session(policy, f"s{at}") for at in range(count)], turns, None, hand=True)
+
+
+def linked(url: str, count: int, turns: int, policy: Policy, turns_a_second: float | None) -> Row:
+    """With a link over a real Redis."""
+    fold = Foldahead(url)
+    name = f"paced{turns_a_second}"
+    sessions = [fold.session(f"{name}-{at}", workspace="bench", policy=policy) for at in range(count)]
+    row = play(sessions, turns, turns_a_second)
+    fold.flush(10.0)
+    counters = fold.counters()
+    fold.close()
+    if counters.faults or counters.failed_exchanges:
+        row["link_trouble"] = counters.faults + counters.failed_exchanges
+    return row
+
+
+@contextmanager
+def switch_interval(seconds: float | None) -> Iterator[None]:
+    """How long a thread may hold the interpreter while others wait."""
+    before = sys.getswitchinterval()
+    if seconds:
+        sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def run(args: argparse.Namespace) -> Report:
+    """Without a link, paced, and flat out."""
+    count, turns = (3, 12) if args.tiny else (args.sessions, args.turns)
+    policy = _tiny_policy() if args.tiny else Policy()
+    rows: list[Row] = [{"link": "none (core alone)"} | silent(count, turns, policy)]
+    frozen: Any = nullcontext()
+    with frozen, switch_interval(args.switch_interval), private_stack(read_settings({})) as stack:
+        url = stack.settings.redis_url
+        for pace in (args.pace, None):
+            name = f"busy, {pace:g} turns a second" if pace else "busy, flat out"
+            rows.append({"link": name} | linked(url, count, turns, policy, pace))
+            stack.check()
+    return Report(
+        "request_latency",
+        f"What request adds to a turn, {count} sessions in one process",
+        rows,
+        {"sessions": count, "turns": turns, "pace": args.pace, "switch_interval_s": args.switch_interval},
+        _targets(rows[1]),
+        [
+            "p50 to most: requests without a swap; each meets one new message of about 400 tokens",
+            "the watcher, the worker and Redis run on the same machine",
+        ],
+    )
+
+
+def _tiny_policy() -> Policy:
+    return Policy(threshold_tokens=3_000, hard_cap_tokens=20_000, min_span_tokens=200, preserve_recent_turns=2)
+
+
+def _targets(row: Row) -> list[Target]:
+    def of(name: str) -> float | None:
+        value = row.get(name)
+        return float(value) if isinstance(value, int | float) else None
+
+    return [
+        Target("request without a swap, p99", NO_SWAP_P99_MS, of("p99_ms"), "ms"),
+        Target("request with a swap at 30,000 tokens, p99", SWAP_P99_MS, of("swap_p99_ms"), "ms"),
+    ]
+
+
+def main(argv: list[str] | None = None) -> None:
+    options = parser("What request adds to a turn while the link is busy.")
+    options.add_argument("--sessions", type=int, default=50)
+    options.add_argument("--turns", type=int, default=90, help="turns of each session")
+    options.add_argument("--pace", type=float, default=50.0, help="turns a second, all sessions together")
+    options.add_argument("--switch-interval", type=float, default=None, help="sys.setswitchinterval, seconds")
+    args = options.parse_args(argv)
+    if args.tiny:
+        args.pace = 200.0
+    finish(run(args), args.out)
+
+
+if __name__ == "__main__":
+    main()

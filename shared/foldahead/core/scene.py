@@ -1,0 +1,217 @@
+"""What a plan is made from, and what it comes to."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from foldahead.core.canonical import encodable
+from foldahead.core.cut import Cut, current_cut, tail_start
+from foldahead.core.ledger import Ledger
+from foldahead.core.models import find_model
+from foldahead.core.pins import pin_records, pins_of
+from foldahead.core.policy import Policy
+from foldahead.core.record import Record
+from foldahead.core.repair import repairs
+from foldahead.core.standing import Ready
+from foldahead.core.thinking import removed_thinking, strips_thinking
+from foldahead.core.view import Active, active_records
+from foldahead.core.weigh import Counter, CounterScale, PendingScale, Scale, WholeScale
+
+Outcome = Literal["swapped", "elided", "truncated", "unchanged"]
+OUTPUT_RESERVE_TOKENS = 8_192
+SEAM_TOKENS = 16
+"""A word of the user's and one of the assistant's, to keep roles in order around what was put in."""
+
+Extract = Callable[[int, int], str]
+"""`extract(end, budget_tokens)`: the summary by rules of the span up to an index."""
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """All that a plan depends on besides the ledger and the history."""
+
+    policy: Policy
+    records: tuple[Record, ...] = ()
+    active: Active = Active()
+    """Those of the records that were made from this history."""
+    ready: tuple[Ready, ...] = ()
+    slope: float = 1.0
+    model: str = ""
+    """The agent's model; empty: unknown."""
+    pinned: frozenset[int] = frozenset()
+    cold: bool = False
+    """Whether the provider's prompt cache has run out anyway."""
+    forced: bool = False
+    """One-shot use: threshold and target are waived, only smaller it must be."""
+    may_degrade: bool = True
+    """False: a look ahead, before a summary was even asked for."""
+    target_tokens: int | None = None
+    """The caller's room for the whole view, in place of the policy's target for pending tokens."""
+    counter: Counter | None = None
+    overhead_tokens: int = 0
+    """System prompt and tools in the provider's tokens, where they are known."""
+    now_ms: int = 0
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Records to append, in order, and what they come to. Tokens are pending tokens; of the whole view where the
+    caller gave a target; by the caller's counter where there is one."""
+
+    outcome: Outcome = "unchanged"
+    reason: str = ""
+    records: tuple[Record, ...] = ()
+    repaired: tuple[Record, ...] = ()
+    active: Active = Active()
+    summary: Ready | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+    exhausted: bool = False
+
+
+def window_exceeded(ledger: Ledger, scene: Scene, tail: int, pending_tokens: int) -> bool:
+    """The window check: prefix + pending + tail + tools + output reserve against the model's window, where known."""
+    known = find_model(scene.model) if scene.model else None
+    window = scene.policy.window_tokens or (known.window_tokens if known else None)
+    if window is None:
+        return False
+    outside = ledger.span_tokens(0, ledger.stable_prefix_end()) + ledger.span_tokens(tail, len(ledger))
+    return scene.slope * outside + scene.overhead_tokens + pending_tokens + OUTPUT_RESERVE_TOKENS > window
+
+
+class Situation:
+    """One plan in the making: what is known of this history now."""
+
+    def __init__(self, history: list[Any], ledger: Ledger, scene: Scene) -> None:
+        self.history = history
+        self.ledger = ledger
+        self.scene = scene
+        self.policy = scene.policy
+        self.tail = tail_start(ledger, scene.policy, scene.slope)
+        self.pending = PendingScale(ledger, self.tail, scene.slope)
+        self.scale = self._scale()
+        self.strips_thinking = strips_thinking(scene.policy, scene.model, ledger.dialect)
+        self.repaired = self._repairs()
+        self.active = self.with_records(self.repaired) if self.repaired else scene.active
+        self.weight = self.scale.weigh(self.active)
+
+    def _scale(self) -> Scale:
+        history, ledger, scene = self.history, self.ledger, self.scene
+        if scene.counter is not None:
+            outside = [*history[: ledger.stable_prefix_end()], *history[self.tail :]]
+            return CounterScale(history, ledger, scene.counter, outside if scene.target_tokens is None else [])
+        return self.pending if scene.target_tokens is None else WholeScale(ledger, scene.slope)
+
+    def _repairs(self) -> tuple[Record, ...]:
+        mended = repairs(self.history, self.ledger, self.scene.active, self.scene.now_ms)
+        if not mended:
+            return ()
+        return (*mended, *self.thinking_behind(mended[0], self.scene.active))
+
+    def thinking_behind(self, change: Record, active: Active) -> list[Record]:
+        """Records that take away the thinking which a change ahead of it made void."""
+        if not self.strips_thinking:
+            return []
+        behind = range(change.start + 1, len(self.ledger))
+        reason = f"{change.kind}:{change.head_end[:16]}"
+        return removed_thinking(self.ledger, active, behind, reason, self.scene.now_ms)
+
+    @property
+    def target(self) -> int:
+        """What a compaction must come to, on the scale of this plan."""
+        return self.policy.target_tokens if self.scene.target_tokens is None else self.scene.target_tokens
+
+    def below_trigger(self, tokens: int) -> bool:
+        """Whether nothing more is to be done about a view of this weight."""
+        target = self.scene.target_tokens
+        return tokens < self.policy.threshold if target is None else tokens <= target
+
+    @property
+    def over_threshold(self) -> bool:
+        """Whether a compaction is due by weight."""
+        if not self.below_trigger(self.weight):
+            return True
+        return self.scene.target_tokens is not None and self.pending.weigh(self.active) >= self.policy.threshold
+
+    @property
+    def at_hard_cap(self) -> bool:
+        """Whether something must be done now, ready or not."""
+        if self.scene.target_tokens is not None:
+            return self.weight > self.scene.target_tokens
+        return self.weight >= self.policy.hard_cap_tokens or self._window_forces()
+
+    def _window_forces(self) -> bool:
+        """The view does not fit the window, and would if it were compacted."""
+        pending = self.pending.weigh(self.active)
+        return self._over_window(pending) and not self._over_window(min(pending, self.policy.target_tokens))
+
+    def _over_window(self, pending_tokens: int) -> bool:
+        return window_exceeded(self.ledger, self.scene, self.tail, pending_tokens)
+
+    def is_smaller(self, plan: Plan) -> bool:
+        """Whether a plan takes something away, counting what its seams may cost where the provider is strict."""
+        profile = self.ledger.dialect.profile
+        seams = len(plan.active.spans) + len(plan.active.pins) if profile.alternates or profile.places_system else 0
+        grown = max(0, seams - len(self.active.spans) - len(self.active.pins))
+        return plan.tokens_after + grown * SEAM_TOKENS < plan.tokens_before
+
+    def with_records(self, records: tuple[Record, ...]) -> Active:
+        """The records that count if these were appended."""
+        return active_records((*self.scene.records, *records), self.ledger)
+
+    def cut(self) -> Cut:
+        """The span that is due."""
+        return current_cut(self.ledger, self.policy, self.active, self.tail)
+
+    def unchanged(self, reason: str) -> Plan:
+        """A plan of nothing but the mending that is due."""
+        return self.planned("unchanged", reason, self.repaired, self.active)
+
+    def planned(
+        self, outcome: Outcome, reason: str, records: tuple[Record, ...], active: Active, summary: Ready | None = None
+    ) -> Plan:
+        """A plan with what it comes to."""
+        after = self.scale.weigh(active)
+        return Plan(
+            outcome=outcome,
+            reason=reason,
+            records=records,
+            repaired=self.repaired,
+            active=active,
+            summary=summary,
+            tokens_before=self.weight,
+            tokens_after=after,
+            exhausted=self._exhausted(active, after),
+        )
+
+    def _exhausted(self, active: Active, after: int) -> bool:
+        if self.scene.target_tokens is not None:
+            return after > self.scene.target_tokens
+        return self._over_window(self.pending.weigh(active))
+
+    def span_records(
+        self,
+        kind: Literal["swapped", "truncated"],
+        span: tuple[int, int],
+        text: str,
+        cache_key: str | None = None,
+        reason: str | None = None,
+    ) -> tuple[Record, ...]:
+        """The span's own record, then its pins, then the thinking that goes with it; mends come first."""
+        ledger, now_ms, (start, end) = self.ledger, self.scene.now_ms, span
+        record = Record(
+            kind=kind,
+            start=start,
+            end=end,
+            head_start=ledger.heads[start].hex(),
+            head_end=ledger.heads[end].hex(),
+            cache_key=cache_key,
+            message=ledger.dialect.user_message(encodable(text)),
+            reason=reason,
+            created_at_ms=now_ms,
+        )
+        pins = pins_of(ledger, start, end, self.scene.pinned)
+        removed: list[Record] = []
+        if self.strips_thinking:
+            kept = (*pins, *range(end, len(ledger)))
+            removed = removed_thinking(ledger, self.active, kept, f"{kind}:{record.mark[:32]}", now_ms)
+        return (*self.repaired, record, *pin_records(ledger, pins, record.mark, now_ms), *removed)

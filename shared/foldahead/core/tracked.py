@@ -1,0 +1,66 @@
+"""A history as it was last seen: its ledger, and whether the agent has changed anything in it since."""
+
+from typing import Any
+
+from foldahead.core.dialect import Dialect
+from foldahead.core.fingerprint import fingerprint
+from foldahead.core.ledger import Ledger, bodies_of
+
+
+class TrackedHistory:
+    """Follows one list of messages as it grows. Holds references to the agent's messages and never changes one."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.ledger = Ledger(dialect)
+        self.messages: list[Any] = []
+        self._prints: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def take(self, history: list[Any]) -> None:
+        """Take what is new in a history that goes on from what was seen. Raises `InvalidHistory`."""
+        for message in history[len(self.messages) :]:
+            self.ledger.append(message)
+            self.messages.append(message)
+            self._prints.append(fingerprint(message))
+
+    def continued_by(self, history: list[Any], touched: int) -> bool:
+        """Whether a history is the one seen, with something added.
+
+        Looks at both ends of what was seen, and at all of the first `touched` messages. Messages that say the same
+        in another way (a moved cache breakpoint, an SDK object read back as a dict) are the same.
+        """
+        count = len(self.messages)
+        if not count:
+            return True
+        if len(history) < count:
+            return False
+        changed = self._changed(history, touched)
+        if not all(bodies_of(history, self.ledger, at, at + 1) for at in changed):
+            return False
+        for at in changed:
+            self.messages[at] = history[at]
+            self._prints[at] = fingerprint(history[at])
+        return True
+
+    def _changed(self, history: list[Any], touched: int) -> list[int]:
+        seen = self.messages
+        last = len(seen) - 1
+        looked_at = range(touched) if touched and history[:touched] != seen[:touched] else (0,)
+        return [at for at in {*looked_at, last} if history[at] is not seen[at] and history[at] != seen[at]]
+
+    def unedited(self, history: list[Any], end: int) -> bool:
+        """The re-hash of the messages before `end`: an edit in place by the agent is noticed here.
+
+        By fingerprint, and where one differs (a moved cache breakpoint, say) by the digests that count.
+        """
+        if self._prints[:end] == list(map(fingerprint, history[:end])):
+            return True
+        return len(bodies_of(history, self.ledger, 0, end)) == end
+
+    def index_of(self, message: Any) -> int | None:
+        """Where a message stands: the very object if it is there, else an equal one."""
+        same = next((at for at, seen in enumerate(self.messages) if seen is message), None)
+        return same if same is not None else next((at for at, seen in enumerate(self.messages) if seen == message), None)

@@ -1,0 +1,152 @@
+"""The server side as real processes over a Redis of its own: for tests that kill, stop and start them.
+
+The processes are `foldahead watch` and `foldahead work`; they end with this one, however that ends. Names are
+`watch-1`, `watch-2`, ..., `work-1`, ....
+"""
+
+import contextlib
+import os
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from foldahead import Session
+from foldahead_worker.embedded.redis_server import EmbeddedRedis
+from foldahead_worker.library import load
+from foldahead_worker.server import connect
+from foldahead_worker.settings import Settings
+from foldahead_worker.settling import settled
+from foldahead_worker.stack import Child
+from foldahead_worker.store import Store, open_store
+from foldahead_worker.switchboard import Switchboard
+from tests.waiting import wait_until
+
+LEASE_DEAD_AFTER_S = 5.0
+"""Short, so that a test of a dead worker need not last; a heart beats every two seconds."""
+
+
+class RealStack:
+    """Watchers and workers as child processes, and the doors to look at what they do."""
+
+    def __init__(self, directory: Path, *, watchers: int = 1, workers: int = 1, **settings: Any) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._names = [f"watch-{at}" for at in range(1, watchers + 1)]
+        self._names += [f"work-{at}" for at in range(1, workers + 1)]
+        self._opened = contextlib.ExitStack()
+        self._children: dict[str, Child] = {}
+        self.redis = EmbeddedRedis()
+        """Without persistence: started again it is empty."""
+
+    def start(self) -> None:
+        """Start everything and wait until it is ready."""
+        self.redis.start()
+        url = self.redis.url
+        self.settings = Settings(
+            redis_url=url,
+            broker_url=url,
+            database_url=f"sqlite:///{self._directory}/foldahead.db",
+            **{"summarizer": "extract", "lease_dead_after_s": LEASE_DEAD_AFTER_S, "concurrency": 16} | self._settings,
+        )
+        self.store: Store = open_store(self.settings.database_url)
+        self.client: redis.Redis = connect(url)
+        self.switchboard = Switchboard(self.client)
+        load(self.client)
+        self._children = {
+            name: Child(name.partition("-")[0], self.settings, self._directory / f"{name}.log") for name in self._names
+        }
+        self.launch(*self._names)
+
+    def stop(self) -> None:
+        """End everything, at the same time; what is paused goes on first."""
+        for name, child in self._children.items():
+            if self.is_running(name):
+                self.resume(name)
+            child.ask_to_stop()
+        for child in self._children.values():
+            child.stop()
+        if hasattr(self, "store"):
+            self.store.close()
+            self.client.close()
+        self.redis.stop()
+
+    # -- one process -----------------------------------------------------------------------------------------------
+
+    def launch(self, *names: str) -> None:
+        """Start processes that do not run, and wait until they are ready."""
+        for name in names:
+            self._children[name].start()
+        for name in names:
+            self._children[name].wait_ready()
+
+    def pid(self, name: str) -> int:
+        """The process id."""
+        pid = self._children[name].pid
+        assert pid is not None
+        return pid
+
+    def is_running(self, name: str) -> bool:
+        """Whether it was started and has not ended."""
+        child = self._children[name]
+        return child.pid is not None and child.ended() is None
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: nothing is handed back."""
+        os.kill(self.pid(name), signal.SIGKILL)
+        self._children[name].stop()
+
+    def terminate(self, name: str, timeout_s: float) -> int:
+        """SIGTERM; the exit status. Fails when it has not ended within `timeout_s`."""
+        child = self._children[name]
+        child.ask_to_stop()
+        wait_until(lambda: child.ended() is not None, timeout_s)
+        status = child.ended()
+        child.stop()
+        assert status is not None
+        return status
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP: it lives and does nothing."""
+        os.kill(self.pid(name), signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        os.kill(self.pid(name), signal.SIGCONT)
+
+    def log(self, name: str) -> str:
+        """What it logged since its first start."""
+        return (self._directory / f"{name}.log").read_text("utf8", "replace")
+
+    # -- Redis -------------------------------------------------------------------------------------------------------
+
+    def restart_redis(self) -> None:
+        """Start Redis again on its port, empty: what it knew is gone, its functions too."""
+        self.redis.start()
+
+    # -- sessions ----------------------------------------------------------------------------------------------------
+
+    def is_settled(self, session: Session) -> bool:
+        """Whether nothing is under way for a session."""
+        return settled(self.client, session.member)
+
+    def wait_settled(self, session: Session, history: list[Any], timeout_s: float = 15) -> None:
+        """Until what a session asked for is there, and it has heard of it."""
+        assert session.flush(5)
+        wait_until(lambda: self.is_settled(session), timeout_s)
+        session.resume(history, timeout=2)
+
+
+@contextmanager
+def real_stack(directory: Path, **options: Any) -> Generator[RealStack]:
+    """A stack that runs until the block ends; nothing of it stays but logs."""
+    stack = RealStack(directory, **options)
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.stop()
+

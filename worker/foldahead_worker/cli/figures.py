@@ -1,0 +1,15 @@
+"""Numbers as people read them."""
+
+
+def short(count: int) -> str:
+    """A count in at most five characters: 950, 12.3k, 4.56M."""
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if count >= size:
+            value = count / size
+            return f"{value:.0f}{unit}" if value >= 100 else f"{value:.1f}{unit}"
+    return str(count)
+
+
+def share(now: int, before: int) -> str:
+    """How much smaller `now` is than `before`, as in 43%; empty when it is not."""
+    return f"{1 - now / before:.0%}" if before and now < before else ""

@@ -1,0 +1,154 @@
+"""What `foldahead play` shows to people: what is being played, and what came of it."""
+
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from foldahead_worker.cli.faults import one_line
+from foldahead_worker.cli.figures import share, short
+from foldahead_worker.cli.printing import err, out
+from foldahead_worker.playing.plays import Progress as Played
+from foldahead_worker.playing.plays import SessionPlayed, Task
+
+NAME_CHARS = 28
+FEW = 5
+
+
+class LiveTable:
+    """Progress on standard error: bars on a terminal, else a line for each session that is done. A context manager."""
+
+    def __init__(self, tasks: Sequence[Task], *, quiet: bool) -> None:
+        self._console = err()
+        self._lines = not self._console.is_terminal and not quiet
+        self._lock = threading.Lock()
+        self._bars: dict[str, TaskID] = {}
+        self._done = 0
+        self._sessions = len(tasks)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[news]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._all = self._progress.add_task("sessions", total=self._sessions, news="")
+
+    def note(self, played: Played) -> None:
+        """One turn more."""
+        with self._lock:
+            bar = self._bars.get(played.name)
+            if bar is None:
+                name = played.name if len(played.name) <= NAME_CHARS else f"{played.name[: NAME_CHARS - 3]}..."
+                bar = self._bars[played.name] = self._progress.add_task(name, total=played.turns, news="")
+            saved = share(played.tokens_sent, played.tokens_sent_without)
+            news = f"{played.swaps} swaps  {saved:>5}" if played.swaps else ""
+            self._progress.update(bar, completed=played.turn, news=news)
+
+    def done(self, played: SessionPlayed) -> None:
+        """One session more."""
+        with self._lock:
+            self._done += 1
+            self._progress.update(self._all, completed=self._done)
+            if (bar := self._bars.pop(played.name, None)) is not None:
+                self._progress.remove_task(bar)
+        if self._lines:
+            sys.stderr.write(
+                f"{self._done}/{self._sessions} {one_line(played.name)}: {played.turns} turns, "
+                f"{len(played.swaps)} swaps\n"
+            )
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+def print_result(result: dict[str, Any]) -> None:
+    """The table of all sessions, what is to be said of some, and the sum."""
+    console = out()
+    console.print()
+    console.print(_table(result["sessions"], result["totals"]))
+    for session in result["sessions"]:
+        _print_remarks(console, session)
+    _print_sum(console, result["totals"])
+    console.print()
+
+
+def _table(sessions: Sequence[dict[str, Any]], totals: dict[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="faint", show_footer=len(sessions) > 1)
+    table.add_column("file", "together", overflow="ellipsis", no_wrap=True, max_width=22)
+    table.add_column("session", overflow="ellipsis", no_wrap=True, max_width=16)
+    table.add_column("turns", f"{totals['turns']:,}", justify="right", no_wrap=True)
+    table.add_column("swaps", f"{totals['swaps']:,}", justify="right", no_wrap=True)
+    table.add_column("sent", short(totals["tokens_sent"]), justify="right", no_wrap=True)
+    table.add_column("without", short(totals["tokens_sent_without"]), justify="right", no_wrap=True)
+    saved = share(totals["tokens_sent"], totals["tokens_sent_without"])
+    table.add_column("saved", Text(saved, style="good"), justify="right", no_wrap=True)
+    table.add_column("worst ms", f"{_worst_ms(totals):.1f}", justify="right", no_wrap=True)
+    for session in sessions:
+        table.add_row(
+            one_line(Path(session["file"]).name),
+            one_line(session["session"]),
+            f"{session['turns']:,}",
+            f"{len(session['swaps']):,}",
+            short(session["tokens_sent"]),
+            short(session["tokens_sent_without"]),
+            Text(share(session["tokens_sent"], session["tokens_sent_without"]), style="good"),
+            f"{_session_worst_ms(session):.1f}",
+        )
+    return table
+
+
+def _worst_ms(totals: dict[str, Any]) -> float:
+    return max(totals["swap_added_ms_max"], totals["no_swap_added_ms"]["p99"])
+
+
+def _session_worst_ms(session: dict[str, Any]) -> float:
+    swaps: list[float] = [swap["added_ms"] for swap in session["swaps"]]
+    return max([session["no_swap_added_ms"]["p99"], *swaps])
+
+
+def _print_remarks(console: Console, session: dict[str, Any]) -> None:
+    remarks: list[tuple[str, str]] = [("bad", f"not valid: {fault}") for fault in session["validity_faults"][:FEW]]
+    for one in session["degraded"][:FEW]:
+        remarks.append(("warn", f"turn {one['turn']}: at the hard cap with nothing ready, {one['how']}"))
+    late = [swap["turn"] for swap in session["swaps"] if not swap["ready_before_needed"]]
+    if late:
+        remarks.append(("warn", f"late: the summary was not ready when it was needed (turn {late[0]})"))
+    remarks += [("", f"no swap: {reason}") for reason in session["not_worth_it"][:FEW]]
+    remarks += [("warn", f"no summary: {reason}") for reason in session["failed"][:FEW]]
+    remarks += [("faint", note) for note in session["notes"][:FEW]]
+    if not remarks:
+        return
+    console.print()
+    console.print(Text(one_line(f"{Path(session['file']).name}  {session['session']}"), style="title"))
+    for style, remark in remarks:
+        console.print(Text(f"  {one_line(remark)}", style=style))
+
+
+def _print_sum(console: Console, totals: dict[str, Any]) -> None:
+    console.print()
+    parts = [
+        f"{totals['paid']} summaries made, {totals['reused']} reused",
+        f"${totals['cost_usd']:.4f}" if totals["cost_usd"] else "nothing paid",
+        f"a turn without a swap waited {totals['no_swap_added_ms']['p50']:.2f} ms "
+        f"(p99 {totals['no_swap_added_ms']['p99']:.2f})",
+    ]
+    console.print(Text("; ".join(parts), style="faint"))
+    ours = totals["validity_faults"]
+    said = "every request was valid" if not ours else f"{ours} faults of ours in what was sent"
+    console.print(Text(said, style="bad" if ours else "good"))

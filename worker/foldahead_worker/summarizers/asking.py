@@ -1,0 +1,126 @@
+"""Asking a Claude model: some prompts side by side, watched while they stream, their cost added up.
+
+This module and what it imports load the SDK; a worker imports it when it has an account to use it with.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import anthropic
+from msgspec import Struct
+
+from foldahead.core.models import Model, bare_name
+from foldahead.core.prompt import Prompt
+from foldahead.core.tokens import estimate_text
+from foldahead_worker.gate import Gate, came_of
+from foldahead_worker.summarizers.accounts import Account
+from foldahead_worker.summarizers.api_errors import translated
+from foldahead_worker.summarizers.clients import Clients
+from foldahead_worker.summarizers.protocol import Check, Cost, SummarizerError
+from foldahead_worker.summarizers.streaming import OpenCall, Reply
+
+CALLS_AT_ONCE = 8
+LOOK_EVERY_S = 0.25
+"""How often the work looks whether it is to stop, while nothing comes."""
+TOKENS_AT_MOST = 1.6
+"""Of what is estimated: 1.3 for the tokenizer of Opus 4.7 and later (facts of 2026-11), the rest for what is no prose."""
+FRAMING_TOKENS = 64
+
+
+class Room(Struct, frozen=True, kw_only=True):
+    """How a model may be asked. `name` is the one that the provider knows it by."""
+
+    name: str
+    model: Model
+    transcript_tokens: int
+    """Estimated tokens that one prompt's material may have."""
+    max_tokens: int
+    """Of one answer, thinking included."""
+
+
+def most_of(room: Room, prompt_tokens: int) -> Cost:
+    """What a call can cost whose prompt is estimated at so many tokens."""
+    input_tokens = int(prompt_tokens * TOKENS_AT_MOST) + FRAMING_TOKENS
+    price = room.model.price_at(input_tokens)
+    picodollars = price.picodollars(input=input_tokens, output=room.max_tokens) if price else 0
+    return Cost(picodollars=picodollars, input_tokens=input_tokens, output_tokens=room.max_tokens)
+
+
+class Asker:
+    """Asks for one summary, in as many calls as it takes. `cost` is what all of them were billed, or may have been."""
+
+    def __init__(self, account: Account, clients: Clients, gate: Gate, room: Room, check: Check) -> None:
+        """Raises `SummarizerError` when the SDK has no client for the account."""
+        self._account = account
+        self._gate = gate
+        self._room = room
+        self._check = check
+        self.cost = Cost()
+        try:
+            self._client = clients.of(account)
+        except (anthropic.AnthropicError, ImportError, ValueError) as error:
+            raise translated(error, Cost()) from error
+
+    def ask(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        """The replies, in order. Raises `SummarizerError` of the first that failed, and what `check` raises."""
+        replies: list[Reply] = []
+        for at in range(0, len(prompts), CALLS_AT_ONCE):
+            self._check(new_call=True)
+            some = prompts[at : at + CALLS_AT_ONCE]
+            calls = [self._open(prompt) for prompt in some]
+            try:
+                self._wait_for(calls)
+            finally:
+                self.cost = sum((call.cost for call in calls), self.cost)
+            replies += self._collected(calls, some)
+        return replies
+
+    def _open(self, prompt: Prompt) -> OpenCall:
+        room = self._room
+        request: dict[str, Any] = {
+            "model": room.name,
+            "max_tokens": room.max_tokens,
+            "system": prompt.system,
+            "messages": [{"role": "user", "content": prompt.user}],
+        }
+        if room.model.effort:
+            request["output_config"] = {"effort": "low"}
+        most = most_of(room, estimate_text(prompt.text))
+        return OpenCall(self._client, request, room.model, most).start()
+
+    def _wait_for(self, calls: Sequence[OpenCall]) -> None:
+        try:
+            for call in calls:
+                while not call.wait(LOOK_EVERY_S):
+                    self._check()
+        except BaseException:
+            for call in calls:
+                call.abandon()
+            raise
+
+    def _collected(self, calls: Sequence[OpenCall], prompts: Sequence[Prompt]) -> list[Reply]:
+        replies: list[Reply] = []
+        failed: SummarizerError | None = None
+        for call, prompt in zip(calls, prompts, strict=True):
+            try:
+                replies.append(call.reply())
+                self._gate.report(self._account.name, self._room.name, "answered", limits=call.limits)
+            except SummarizerError as error:
+                failed = failed or error
+                self._note(error, prompt)
+        if failed is not None:
+            raise failed
+        return replies
+
+    def _note(self, error: SummarizerError, prompt: Prompt) -> None:
+        came = came_of(error)
+        self._gate.report(self._account.name, self._room.name, came, retry_after_s=error.retry_after_s)
+        # "Prompt is too long" has no code of its own; whether it can be that is known from the prompt.
+        long = estimate_text(prompt.text) * TOKENS_AT_MOST > self._room.model.window_tokens / 2
+        if error.status == 400 and error.code == "invalid_request_error" and long:
+            error.too_large = True
+
+
+def known_by(model: str) -> str:
+    """The name to ask a provider for: what stands behind `provider:`."""
+    return model.partition(":")[2] or bare_name(model)

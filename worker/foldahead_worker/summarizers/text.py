@@ -1,0 +1,198 @@
+"""`text`: a Claude model writes the summary (design section 6, "Summarisers").
+
+A span that fits neither the model's window nor its cheap price band is read in leaves side by side, and their notes
+are folded into one. All calls of one answer are paid together; an error tells what was consumed by then.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from foldahead.core.leaves import group_notes, split_span
+from foldahead.core.messages import Message
+from foldahead.core.models import Model, find_model
+from foldahead.core.prompt import PROMPT_VERSION, Part, Prompt, build_fold, build_prompt
+from foldahead.core.request import SummaryKind, SummaryRequest
+from foldahead.core.summarise import nonce_of
+from foldahead.core.tokens import estimate, estimate_text
+from foldahead.core.verify import verify_text
+from foldahead_worker.gate import Gate
+from foldahead_worker.means import unknown_model
+from foldahead_worker.summarizers.accounts import Account
+from foldahead_worker.summarizers.asking import FRAMING_TOKENS, TOKENS_AT_MOST, Asker, Room, known_by, most_of
+from foldahead_worker.summarizers.clients import Clients
+from foldahead_worker.summarizers.protocol import (
+    Answer,
+    Check,
+    Cost,
+    Forecast,
+    Interrupted,
+    Span,
+    SummarizerError,
+)
+from foldahead_worker.summarizers.streaming import Reply
+
+THINKING_TOKENS = 2_048
+"""Room for thinking at low effort, beside the answer's own budget: `max_tokens` counts both."""
+MOST_TRANSCRIPT_TOKENS = 6_000_000
+"""24 MB: the API refuses requests of 32 MB, and JSON escapes make a request longer than its text."""
+HALVINGS = 3
+"""How often a span that was refused as too long is cut finer."""
+LEAST_LEAF_TOKENS = 1_000
+LEAST_NOTE_TOKENS = 300
+_ANY_SIZE = 2**62
+
+
+class TextSummarizer:
+    """Summaries by a Claude model, for the workspace that the account pays for."""
+
+    kind: SummaryKind = "text"
+    prompt_version = PROMPT_VERSION
+
+    def __init__(
+        self, account: Account, clients: Clients, gate: Gate, models: Mapping[str, Model] | None = None
+    ) -> None:
+        """`models`: what the operator says of models, beside what is known."""
+        self._account = account
+        self._clients = clients
+        self._gate = gate
+        self._models = models or {}
+        self.account = account.name
+
+    def forecast(self, span: Span) -> Forecast:
+        room = room_for(span, self._models)
+        leaves = _split(span, room.transcript_tokens)
+        sizes = [estimate_text(prompt.text) for prompt in _leaf_prompts(span, leaves)]
+        sizes += _fold_sizes(span, len(leaves), room)
+        once = sum((most_of(room, size) for size in sizes), Cost())
+        return Forecast(
+            picodollars=2 * once.picodollars,  # the one retry asks for all of it again
+            calls=len(sizes),
+            input_tokens=sum(sizes),
+            output_tokens=len(sizes) * span.request.length_target_tokens,
+        )
+
+    def summarise(self, span: Span, check: Check) -> Answer:
+        room = room_for(span, self._models)
+        asker = Asker(self._account, self._clients, self._gate, room, check)
+        try:
+            reply = _cut_finer(span, room, asker)
+        except (SummarizerError, Interrupted) as error:
+            error.cost = asker.cost
+            raise
+        return Answer(text=reply.text, stop_reason=reply.stop_reason, cost=asker.cost)
+
+
+def room_for(span: Span, models: Mapping[str, Model]) -> Room:
+    """How the request's model may be asked. Raises `SummarizerError` for one that is not known, or has no price."""
+    request = span.request
+    model = find_model(request.model, models)
+    if model is None or model.price is None:
+        raise SummarizerError(unknown_model(request.model), code="unknown_model")
+    max_tokens = min(model.output_tokens, request.max_tokens + (THINKING_TOKENS if model.thinks else 0))
+    # In the cheap band for certain, however badly the estimate is off.
+    most = min(model.window_tokens - max_tokens, model.band_tokens or model.window_tokens)
+    around = build_fold((), nonce="", length_target_tokens=request.length_target_tokens, tighter=True).text
+    spent = estimate_text(around) + estimate_text(request.instructions) + FRAMING_TOKENS
+    transcript = min(int((most - FRAMING_TOKENS) / TOKENS_AT_MOST) - spent, MOST_TRANSCRIPT_TOKENS)
+    return Room(
+        name=known_by(request.model),
+        model=model,
+        transcript_tokens=max(LEAST_LEAF_TOKENS, transcript),
+        max_tokens=max_tokens,
+    )
+
+
+def _cut_finer(span: Span, room: Room, asker: Asker) -> Reply:
+    """The reply; where the provider finds a prompt too long after all, from leaves of half the size."""
+    most_tokens = room.transcript_tokens
+    for _ in range(HALVINGS):
+        try:
+            return _written(span, most_tokens, asker)
+        except SummarizerError as error:
+            if not error.too_large or most_tokens < 2 * LEAST_LEAF_TOKENS:
+                raise
+            most_tokens = min(most_tokens, sum(map(estimate, span.messages))) // 2
+    return _written(span, max(LEAST_LEAF_TOKENS, most_tokens), asker)
+
+
+def _written(span: Span, most_tokens: int, asker: Asker) -> Reply:
+    """One reply for the span. A note of a part that may not be stored ends the work: it is the reply."""
+    leaves = _split(span, most_tokens)
+    replies = asker.ask(_leaf_prompts(span, leaves))
+    if len(leaves) == 1:
+        return replies[0]
+    notes = [span.parent_text] if span.parent_text else []
+    while True:
+        if (bad := _unusable(replies)) is not None:
+            return bad
+        notes = [*notes, *(reply.text for reply in replies)]
+        groups = group_notes(notes, most_tokens)
+        folded = [group for group in groups if len(group) > 1]
+        replies = asker.ask([_fold_prompt(span, group, last=len(groups) == 1) for group in folded])
+        if len(groups) == 1:
+            return replies[0]
+        # A single note at the end waits for the next round, behind what was folded.
+        notes, single = [], [group[0] for group in groups if len(group) == 1]
+        replies += [Reply(text=note, stop_reason="end_turn", cost=Cost()) for note in single]
+
+
+def _unusable(replies: Sequence[Reply]) -> Reply | None:
+    for reply in replies:
+        if not verify_text(reply.text, _ANY_SIZE, reply.stop_reason).ok:
+            return reply
+    return None
+
+
+def _split(span: Span, most_tokens: int) -> tuple[tuple[Message, ...], ...]:
+    cap = span.request.tool_result_cap
+    leaves = split_span(span.messages, cap, max(LEAST_LEAF_TOKENS, most_tokens - estimate_text(span.parent_text)))
+    return leaves if len(leaves) == 1 else split_span(span.messages, cap, most_tokens)
+
+
+def _leaf_prompts(span: Span, leaves: Sequence[Sequence[Message]]) -> list[Prompt]:
+    request, count = span.request, len(leaves)
+    length = request.length_target_tokens if count == 1 else _note_tokens(request, count)
+    return [
+        build_prompt(
+            leaf,
+            nonce=nonce_of(request),
+            length_target_tokens=length,
+            tool_result_cap=request.tool_result_cap,
+            instructions=request.instructions,
+            parent=span.parent_text if count == 1 else "",
+            tighter=span.tighter,
+            part=Part(number, count) if count > 1 else None,
+        )
+        for number, leaf in enumerate(leaves, 1)
+    ]
+
+
+def _fold_prompt(span: Span, notes: Sequence[str], *, last: bool) -> Prompt:
+    request = span.request
+    return build_fold(
+        notes,
+        nonce=nonce_of(request),
+        length_target_tokens=request.length_target_tokens if last else _note_tokens(request, len(notes)),
+        instructions=request.instructions,
+        tighter=span.tighter,
+    )
+
+
+def _note_tokens(request: SummaryRequest, parts: int) -> int:
+    """How long the note of one part is to be: together twice as long as what is made of them."""
+    target = request.length_target_tokens
+    return max(LEAST_NOTE_TOKENS, min(target, 2 * target // parts))
+
+
+def _fold_sizes(span: Span, leaves: int, room: Room) -> list[int]:
+    """Estimated tokens of each fold's prompt, when every note is as long as it can be."""
+    if leaves == 1:
+        return []
+    around = estimate_text(_fold_prompt(span, (), last=True).text)
+    sizes: list[int] = []
+    notes = leaves + bool(span.parent_text)
+    fitting = max(2, room.transcript_tokens // room.max_tokens)
+    while notes > 1:
+        folds = -(-notes // fitting)
+        sizes += [around + min(fitting, notes) * room.max_tokens] * folds
+        notes = folds
+    return sizes
