@@ -10,7 +10,18 @@ from typing import Any
 
 History = list[dict[str, Any]]
 
-_FOLDERS = ("billing", "ledger", "intake", "routing", "export", "quota", "search", "archive", "notify", "session")
+_FOLDERS = (
+    "billing",
+    "ledger",
+    "intake",
+    "routing",
+    "export",
+    "quota",
+    "search",
+    "archive",
+    "notify",
+    "session",
+)
 _FILES = ("parser", "store", "client", "schema", "worker", "retry", "cursor", "format", "limits", "report")
 _WORDS = (
     "the value of this row is read before it was written so a second reader sees nothing and goes on with an empty "

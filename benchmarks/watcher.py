@@ -32,6 +32,7 @@ from foldahead_worker.server import connect
 from foldahead_worker.settings import Settings
 from foldahead_worker.stack import Stack
 from foldahead_worker.store import open_store
+from foldahead_worker.store.status import labels_of
 from foldahead_worker.switchboard import Switchboard
 from foldahead_worker.watch import Watcher
 
@@ -103,7 +104,7 @@ def rate(server: EmbeddedRedis, database_url: str, count: int, pending_tokens: i
     load(client)
     arm(client, count, pending_tokens)
     settings = Settings(redis_url=server.url, database_url=database_url, broker_url=server.url)
-    wake = wake_with(make_app(settings))
+    wake = wake_with(make_app(settings), lambda job_ids: labels_of(store, job_ids))
     sent: list[int] = []
 
     def counted(job_ids: Sequence[int]) -> None:
@@ -236,7 +237,9 @@ def run(args: argparse.Namespace) -> Report:
     """Rates, then delays."""
     kinds = KINDS[:1] if args.tiny else tuple(args.databases.split(","))
     looks, jobs, count = (50, 20, 2) if args.tiny else (args.looks, args.jobs, args.crossings)
-    policy = msgspec.structs.replace(Policy(), threshold_tokens=6_000, preserve_recent_turns=1) if args.tiny else Policy()
+    policy = (
+        msgspec.structs.replace(Policy(), threshold_tokens=6_000, preserve_recent_turns=1) if args.tiny else Policy()
+    )
     summary_s = 0.05 if args.tiny else args.summary_seconds
     by_kind = {str(row["database"]): row for row in rates(kinds, looks, jobs)}
     rows = [by_kind[kind] | crossings(kind, count, summary_s, policy) for kind in kinds]

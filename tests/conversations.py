@@ -17,10 +17,20 @@ def opening(topic: str = "the importer") -> Messages:
 
 def add_turn(history: Messages, turn: int, words: int = 150, mark: str = "w") -> None:
     """A call and its result, appended as an agent appends them; `mark` tells conversations apart."""
-    call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "run", "input": {"command": f"make check-{turn}"}}
+    call = {
+        "type": "tool_use",
+        "id": f"toolu_{turn}",
+        "name": "run",
+        "input": {"command": f"make check-{turn}"},
+    }
     history.append({"role": "assistant", "content": [{"type": "text", "text": f"Step {turn}."}, call]})
     output = f"check {turn} passed " + " ".join(f"{mark}{turn}_{at}" for at in range(words))
-    history.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": output}]})
+    history.append(
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": output}],
+        }
+    )
 
 
 def conversation(turns: int, topic: str = "the importer", words: int = 150, mark: str = "w") -> Messages:

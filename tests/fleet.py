@@ -9,6 +9,7 @@ from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.cut import tail_start
 from foldahead.core.decide import Means, Start, decide
 from foldahead.core.dialects import get_dialect
+from foldahead.core.ledger import ledger_of
 from foldahead.core.messages import Thinking
 from foldahead.core.plan import Plan
 from foldahead.core.policy import Policy
@@ -17,6 +18,7 @@ from foldahead.core.replay import replay
 from foldahead.core.request import SummaryRequest
 from foldahead.core.standing import Ready
 from foldahead.core.summarise import ready_of
+from foldahead.core.view import made_from
 from tests.judging import faults_of
 
 MEANS = Means(kind="text", model="anthropic:claude-haiku-5-5", prompt_version="1.0.0", summary_s=0.0)
@@ -64,7 +66,7 @@ class Process:
         self.policy = policy
         self.shelf = shelf
         self.conversation = Conversation(get_dialect(dialect), policy)
-        self.rejected_texts: set[str] = set()
+        self.refused: set[tuple[str, str]] = set()
 
     def exchange(self) -> None:
         self.shelf.append(self.conversation.records)
@@ -85,13 +87,23 @@ class Process:
     def check(self, history: list[Any], view: list[Any], *, broken: bool) -> None:
         plan = self.conversation.plan
         check_validity(history, view, self.dialect, broken=broken)
+        account = ledger_of(history, self.conversation.dialect)
+        assert all(made_from(record, account) for record in plan.records), "recorded of what was edited in place"
+        if self.is_stale(history):
+            return
         check_replay(history, self.conversation, view)
         check_spans(history, self.conversation)
         check_nothing_twice(history, view, self.conversation, broken=broken)
-        check_tail(history, view, self.conversation)
-        check_shrinking(plan, self.policy)
+        check_tail(history, view, self.conversation, broken=broken)
+        conversation = self.conversation
+        tail = tail_start(conversation.ledger, self.policy, conversation.calibration.slope)
+        check_shrinking(plan, self.policy, tail)
         for span in self.conversation.active.spans:
-            assert as_json(span.message) not in self.rejected_texts, "a refused summary was shown again"
+            assert (span.head_end, as_json(span.message)) not in self.refused, "a refused summary was shown again"
+
+    def is_stale(self, history: list[Any]) -> bool:
+        """Whether the agent edited a message in place and this process has not noticed yet: it does at a swap."""
+        return ledger_of(history, self.conversation.dialect).heads != self.conversation.ledger.heads
 
     def ask(self, history: list[Any]) -> SummaryRequest | None:
         """What a watcher would start after this turn's publish."""
@@ -106,7 +118,7 @@ class Process:
     def reject(self, history: list[Any]) -> None:
         self.conversation.observe(history)
         spans = self.conversation.active.spans
-        self.rejected_texts |= {as_json(span.message) for span in spans}
+        self.refused |= {(span.head_end, as_json(span.message)) for span in spans}
         self.conversation.reject()
         assert self.conversation.shown(history) is history, "the history was not given back"
 
@@ -140,7 +152,8 @@ def check_validity(history: list[Any], view: list[Any], dialect: str, *, broken:
 
 def check_replay(history: list[Any], conversation: Conversation, view: list[Any]) -> None:
     records = [decode_record(encode_record(record)) for record in conversation.records]
-    assert as_json(replay(copied(history), records, conversation.dialect)) == as_json(view), "replay differs"
+    again = replay(copied(history), records, conversation.dialect)
+    assert list(map(as_json, again)) == list(map(as_json, view)), "replay differs"
 
 
 def check_spans(history: list[Any], conversation: Conversation) -> None:
@@ -157,7 +170,9 @@ def marks_of(message: Any) -> set[str]:
     return {word for word in words if word.endswith("~") and word.startswith("m")}
 
 
-def check_nothing_twice(history: list[Any], view: list[Any], conversation: Conversation, *, broken: bool) -> None:
+def check_nothing_twice(
+    history: list[Any], view: list[Any], conversation: Conversation, *, broken: bool
+) -> None:
     active = conversation.active
     summaries = [as_json(span.message) for span in active.spans]
     shown = [message for message in view if as_json(message) not in summaries]
@@ -178,19 +193,21 @@ def check_nothing_twice(history: list[Any], view: list[Any], conversation: Conve
                 assert not marks_of(history[at]) & counted.keys(), f"message {at} is shown and summarised"
 
 
-def check_tail(history: list[Any], view: list[Any], conversation: Conversation) -> None:
+def check_tail(history: list[Any], view: list[Any], conversation: Conversation, *, broken: bool) -> None:
     """The tail stands byte for byte, but for what the records name and cache breakpoints."""
     active = conversation.active
     tail = tail_start(conversation.ledger, conversation.policy, conversation.calibration.slope)
-    edits = {at for edit in active.edits for at in range(edit.start, edit.end) if edit.kind != "elided"}
+    edits = {at for edit in active.edits for at in range(edit.start, edit.end)}  # a rewind may bring stubs into it
     shown = [as_json(without_breakpoints(message)) for message in view]
     at_view = 0
     for at in range(max(tail, active.end), len(history)):
         if at not in edits:
-            assert (wanted := as_json(without_breakpoints(history[at]))) in shown[at_view:], f"tail message {at}"
+            assert (wanted := as_json(without_breakpoints(history[at]))) in shown[at_view:], (
+                f"tail message {at}"
+            )
             at_view = shown.index(wanted, at_view) + 1
     for edit in active.edits:
-        if edit.kind == "thinking_removed":
+        if edit.kind == "thinking_removed" and not broken:
             check_thinking_whole_or_absent(history[edit.start], view, conversation)
 
 
@@ -200,8 +217,11 @@ def check_thinking_whole_or_absent(message: Any, view: list[Any], conversation: 
     assert not any(json.dumps(thought)[1:-1] in as_json(view) for thought in thoughts), "thinking is left"
 
 
-def check_shrinking(plan: Plan, policy: Policy) -> None:
+def check_shrinking(plan: Plan, policy: Policy, tail: int) -> None:
     if plan.outcome in ("truncated", "elided"):
         assert plan.tokens_after < plan.tokens_before, f"{plan.outcome} did not shrink"
+    if plan.outcome == "elided":
+        stubbed = [int(place.partition("/")[0]) for record in plan.records for place in record.stubs or {}]
+        assert max(stubbed) < tail, "a result of the tail was elided"
     if plan.outcome == "swapped" and plan.tokens_after >= plan.tokens_before:
         assert plan.tokens_after < policy.threshold, "neither smaller nor healed"

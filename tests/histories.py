@@ -46,11 +46,17 @@ def document(said: str = "a page") -> dict[str, Any]:
 
 
 def user(*content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": [text(block) if isinstance(block, str) else block for block in content]}
+    return {
+        "role": "user",
+        "content": [text(block) if isinstance(block, str) else block for block in content],
+    }
 
 
 def assistant(*content: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": [text(block) if isinstance(block, str) else block for block in content]}
+    return {
+        "role": "assistant",
+        "content": [text(block) if isinstance(block, str) else block for block in content],
+    }
 
 
 def system(said: str = "Now answer in French.") -> dict[str, Any]:
@@ -85,14 +91,19 @@ def rounds(count: int, chars: int = 400, dialect: str = "anthropic") -> list[dic
     for at in range(count):
         body = f"result {at} " + "x" * chars
         if dialect == "anthropic":
-            history += [assistant(f"Step {at}.", call(f"c{at}", path=f"{at}.py")), user(result(f"c{at}", body))]
+            history += [
+                assistant(f"Step {at}.", call(f"c{at}", path=f"{at}.py")),
+                user(result(f"c{at}", body)),
+            ]
         else:
             path = f'{{"path": "{at}.py"}}'
             history += [calls(f"c{at}", said=f"Step {at}.", arguments=path), answers(f"c{at}", body)]
     last = "And the tests?"
-    return [*history, assistant("Done."), user(last)] if dialect == "anthropic" else [
-        *history, says("Done.", "assistant"), says(last)
-    ]
+    return (
+        [*history, assistant("Done."), user(last)]
+        if dialect == "anthropic"
+        else [*history, says("Done.", "assistant"), says(last)]
+    )
 
 
 class Spoken(Struct, frozen=True):

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 
 from foldahead_worker.keeping import Keeper
 from foldahead_worker.library import load
+from foldahead_worker.metrics import Metrics
 from foldahead_worker.means import Chooser, OneKey
 from foldahead_worker.server import Loop, connect
 from foldahead_worker.store import Store, open_store
 from foldahead_worker.summarizers.extract import ExtractSummarizer
+from foldahead_worker.summarizers.metered import MeteredSummarizer
 from foldahead_worker.summarizers.protocol import Summarizer
 from foldahead_worker.sweep import Sweeper
 from foldahead_worker.switchboard import Switchboard
@@ -27,17 +29,19 @@ class Services:
         load(self.client)
         self.switchboard = Switchboard(self.client)
         self.wakeups: list[int] = []
+        self.metrics = Metrics()
         self._pool = ThreadPoolExecutor(8)
         self.worker = Worker(
             owner="test",
             store=self.store,
             switchboard=self.switchboard,
-            summarizers={"extract": lambda workspace: summarizer()},
+            summarizers={"extract": lambda _: MeteredSummarizer(summarizer(), self.metrics)},
             call_deadline_s=60.0,
+            metrics=self.metrics,
         )
         chooser = Chooser(OneKey(""), rules_only=True)
-        self.watcher = Watcher(self.store, self.switchboard, chooser, self._wake)
-        self.keeper = Keeper("test", self.store, self.switchboard)
+        self.watcher = Watcher(self.store, self.switchboard, chooser, self._wake, self.metrics)
+        self.keeper = Keeper("test", self.store, self.switchboard, self.metrics)
         self.sweeper = Sweeper(self.store, self.switchboard, self._wake, 1.0, 1_000)
         self._stop = threading.Event()
         self._loops = [

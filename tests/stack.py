@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import redis
+from msgspec import Struct
+from sqlalchemy import select
 
 from foldahead import Session
 from foldahead_worker.embedded.redis_server import EmbeddedRedis
@@ -21,12 +23,31 @@ from foldahead_worker.server import connect
 from foldahead_worker.settings import Settings
 from foldahead_worker.settling import settled
 from foldahead_worker.stack import Child
-from foldahead_worker.store import Store, open_store
+from foldahead_worker.store import Store, open_store, schema
+from foldahead_worker.store.records import records_of
+from foldahead_worker.store.rows import all_of, columns_of
 from foldahead_worker.switchboard import Switchboard
 from tests.waiting import wait_until
 
-LEASE_DEAD_AFTER_S = 5.0
-"""Short, so that a test of a dead worker need not last; a heart beats every two seconds."""
+LEASE_DEAD_AFTER_S = 2.0
+"""Short, so that a test of a dead worker need not last."""
+
+
+class JobRow(Struct, frozen=True, kw_only=True):
+    """A job as it stands in the database."""
+
+    id: int
+    cache_key: str
+    state: str
+    owner: str
+    attempts: int
+    token: int
+    reason: str
+
+    @property
+    def owner_pid(self) -> int | None:
+        """The process that has its lease."""
+        return int(self.owner.rpartition(":")[2]) if self.owner else None
 
 
 class RealStack:
@@ -50,15 +71,14 @@ class RealStack:
             redis_url=url,
             broker_url=url,
             database_url=f"sqlite:///{self._directory}/foldahead.db",
-            **{"summarizer": "extract", "lease_dead_after_s": LEASE_DEAD_AFTER_S, "concurrency": 16} | self._settings,
+            **{"summarizer": "extract", "lease_dead_after_s": LEASE_DEAD_AFTER_S, "concurrency": 16}
+            | self._settings,
         )
         self.store: Store = open_store(self.settings.database_url)
         self.client: redis.Redis = connect(url)
         self.switchboard = Switchboard(self.client)
         load(self.client)
-        self._children = {
-            name: Child(name.partition("-")[0], self.settings, self._directory / f"{name}.log") for name in self._names
-        }
+        self._children = {name: self._child(name) for name in self._names}
         self.launch(*self._names)
 
     def stop(self) -> None:
@@ -73,6 +93,14 @@ class RealStack:
             self.store.close()
             self.client.close()
         self.redis.stop()
+
+    def add(self, name: str) -> None:
+        """Start one more process, say `work-3`."""
+        self._children[name] = self._child(name)
+        self.launch(name)
+
+    def _child(self, name: str) -> Child:
+        return Child(name.partition("-")[0], self.settings, self._directory / f"{name}.log")
 
     # -- one process -----------------------------------------------------------------------------------------------
 
@@ -121,6 +149,17 @@ class RealStack:
         """What it logged since its first start."""
         return (self._directory / f"{name}.log").read_text("utf8", "replace")
 
+    def jobs(self, workspace: str = "default") -> list[JobRow]:
+        """The job rows of a workspace, oldest first."""
+        row = schema.jobs.c
+        query = select(*columns_of(schema.jobs, JobRow)).where(row.workspace == workspace)
+        with self.store.reading() as connection:
+            return all_of(connection, query.order_by(row.id), JobRow)
+
+    def kept_records(self, workspace: str, session: str) -> list[bytes]:
+        """The records of a session that the database has."""
+        return list(records_of(self.store, workspace, session))
+
     # -- Redis -------------------------------------------------------------------------------------------------------
 
     def restart_redis(self) -> None:
@@ -149,4 +188,3 @@ def real_stack(directory: Path, **options: Any) -> Generator[RealStack]:
         yield stack
     finally:
         stack.stop()
-

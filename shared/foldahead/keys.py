@@ -44,9 +44,18 @@ def shard_of(member: str) -> int:
     return sum(member.encode()) % SHARDS
 
 
+EVERY_STATE = f"{LAYOUT}:s:*:state"
+"""Pattern of all `state` keys."""
+
+
 def state(member: str) -> str:
     """Hash: what a session last published, its job, its counters."""
     return f"{LAYOUT}:s:{member}:state"
+
+
+def member_of(state_key: str) -> str:
+    """The member whose state a key is."""
+    return state_key.removeprefix(f"{LAYOUT}:s:").removesuffix(":state")
 
 
 def bodies(member: str) -> str:

@@ -3,6 +3,7 @@
 import logging
 import random
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -40,6 +41,7 @@ class Line:
         self._secrets = _secrets_of(url)
         self._client: Any = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
             url,
+            client_name=f"foldahead-agent/{version('foldahead')}",
             retry=Retry(NoBackoff(), 0),
             socket_connect_timeout=CONNECT_TIMEOUT_S,
             socket_timeout=SOCKET_TIMEOUT_S,

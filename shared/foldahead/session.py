@@ -63,6 +63,7 @@ class Session:
         self._last_publish_s: float | None = None
         self._last_total_tokens: int | None = None
         self._closed = False
+        self._waited_turns = 0
         self.last_record: Record | None = None
         """The last thing that made the view differ from the history; None while they are the same."""
 
@@ -255,13 +256,15 @@ class Session:
     def _note_plan(self, plan: Plan, degraded_before: str) -> None:
         if plan.reason == "no_valid_boundary":
             self._tell_no_boundary(plan)
+        self._waited_turns += plan.reason == "not_ready"
         if not plan.records or self._conversation.policy.mode != "on":
             return
         spans = [record for record in plan.records if record.stands_for_span]
         self.last_record = spans[-1] if spans else plan.records[-1]
         self._sync_records()
-        for event in events_of(plan, self.name, self._turn_id(), degraded_before):
+        for event in events_of(plan, self.name, self._turn_id(), degraded_before, self._waited_turns):
             self._tell(event)
+        self._waited_turns = 0 if spans else self._waited_turns
         if self._delta is not None:
             self._carrier.announce(self)
 

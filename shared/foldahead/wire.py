@@ -65,7 +65,7 @@ def decode(data: bytes, kind: type[Wire]) -> Wire:
         if version != WIRE_VERSION:
             raise UnusableRecord(f"wire version {version}: this side speaks {WIRE_VERSION}; upgrade the older side")
         return msgspec.msgpack.decode(raw, type=kind)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         if isinstance(error, UnusableRecord):
             raise
         raise UnusableRecord(f"not a {kind.__name__} of wire version {WIRE_VERSION}: {error}") from error

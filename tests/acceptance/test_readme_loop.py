@@ -12,7 +12,15 @@ import pytest
 from foldahead import Foldahead, keys
 from foldahead_worker.settling import settled
 from foldahead_worker.standin import RunningStandIn, Scripted, ToolCall, start_standin
-from tests.acceptance.readme_agent import POLICY, TASK, Sent, client_of, stored, take_turn, take_turn_in_a_new_process
+from tests.acceptance.readme_agent import (
+    POLICY,
+    TASK,
+    Sent,
+    client_of,
+    stored,
+    take_turn,
+    take_turn_in_a_new_process,
+)
 from tests.stack import RealStack
 from tests.waiting import wait_until
 
@@ -59,7 +67,9 @@ def one_process(stack: RealStack, api: RunningStandIn) -> list[Sent]:
     return sent
 
 
-def sixty_processes(stack: RealStack, api: RunningStandIn, pool: ProcessPoolExecutor, database: Path) -> list[Sent]:
+def sixty_processes(
+    stack: RealStack, api: RunningStandIn, pool: ProcessPoolExecutor, database: Path
+) -> list[Sent]:
     with sqlite3.connect(database) as connection:
         connection.execute("CREATE TABLE history (at INTEGER PRIMARY KEY, message TEXT)")
         first = stored({"role": "user", "content": TASK})

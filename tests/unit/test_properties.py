@@ -18,15 +18,20 @@ from tests.histories import Spoken, broken_conversations, conversations
 
 
 @st.composite
-def policies(draw: Any) -> Policy:
-    threshold = draw(st.sampled_from([1, 60, 200, 600, 1_500]))
+def policies(
+    draw: Any,
+    thresholds: tuple[int, ...] = (1, 60, 200, 600, 1_500),
+    ratios: tuple[float, ...] = (0.3, 0.7, 1.0),
+    starts: tuple[float, ...] = (0.3, 0.6, 1.0),
+) -> Policy:
+    threshold = draw(st.sampled_from(thresholds))
     return Policy(
         threshold_tokens=threshold,
         hard_cap_tokens=threshold * draw(st.sampled_from([2, 3, 8])) + 1,
         preserve_recent_turns=draw(st.integers(0, 4)),
         preserve_recent_tokens=draw(st.sampled_from([0, 100, 800, 20_000])),
-        target_ratio=draw(st.sampled_from([0.3, 0.7, 1.0])),
-        start_ratio=draw(st.sampled_from([0.3, 0.6, 1.0])),
+        target_ratio=draw(st.sampled_from(ratios)),
+        start_ratio=draw(st.sampled_from(starts)),
         min_span_tokens=1,
         on_hard_cap=draw(st.sampled_from(["extract", "truncate", "unchanged"])),
         tail_thinking=draw(st.sampled_from(["auto", "strip", "keep"])),

@@ -30,5 +30,5 @@ def checked_messages(
         return None
     try:
         return tuple(canonical.decode(body) for _, body in bodies)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None

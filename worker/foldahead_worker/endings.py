@@ -1,4 +1,5 @@
-"""How a job ends, one method for each way: committed, failed, due again, put off, given back. Row, sessions, events.
+"""How a job ends, one method for each way: committed, failed, due again, put off, given back. Row, sessions,
+events.
 
 The row comes first: whoever lost the lease tells nobody anything.
 """
@@ -57,17 +58,20 @@ class Done(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-
-
 class Ending:
     """The end of one job: made when it is leased, used once."""
 
     def __init__(
-        self, store: Store, switchboard: Switchboard, leased: Leased, waiters: tuple[Waiter, ...]
+        self,
+        store: Store,
+        switchboard: Switchboard,
+        leased: Leased,
+        waiters: tuple[Waiter, ...],
+        reporter: Reporter | None = None,
     ) -> None:
         self._store = store
         self._switchboard = switchboard
-        self._reporter = Reporter(store, switchboard)
+        self._reporter = reporter or Reporter(store, switchboard)
         self._leased = leased
         self._waiters = waiters
         self._begun_s = time.monotonic()
@@ -86,11 +90,14 @@ class Ending:
         self._reporter.report(self._leased.request.workspace, list(events))
 
     def committed(self, summary: Summary, cost: Cost, *, cache_hit: bool) -> Done:
-        """The summary is stored, the job done, every waiter told. A late answer is stored if its key is empty."""
+        """The summary is stored, the job done, every waiter told. A late answer is stored if its key is
+        empty.
+        """
         job_id, token = self._leased.job_id, self._leased.token
         done = _patiently(lambda: commit(self._store, job_id, token, summary, now_ms(), bill_of(cost)))
         if not done.finished or done.summary is None:
             return self.done("lost", "stored" if done.stored else "")
+        self._reporter.committed(self._leased, done.summary, cache_hit=cache_hit)
         self._tell_committed(done, done.summary, cache_hit)
         return self.done("cache_hit" if cache_hit else "done")
 
@@ -196,13 +203,12 @@ class Ending:
         )
 
     def _tell_committed(self, done: Committed, summary: Summary, cache_hit: bool) -> None:
-        told = frozenset(waiter.session for waiter in done.waiters)
         try:
             told = deliver(self._store, self._switchboard, summary, done.waiters)
         except redis.RedisError as error:
-            _log.warning(
-                "job %d: sessions are told later: %s", self._leased.job_id, type(error).__name__
-            )
+            _log.warning("job %d: sessions are told later: %s", self._leased.job_id, type(error).__name__)
+            return  # by the sweeper, which reports it too
+        self._reporter.delivered(summary, [waiter for waiter in done.waiters if waiter.session in told])
         latency_ms = int((time.monotonic() - self._begun_s) * 1000)
         events = [
             completed(waiter, summary, cache_hit=cache_hit or at > 0, latency_ms=latency_ms)
@@ -218,9 +224,7 @@ class Ending:
                 self._store, self._switchboard, request.workspace, request.cache_key, reason, self._waiters
             )
         except redis.RedisError as error:
-            _log.warning(
-                "job %d: sessions are told later: %s", self._leased.job_id, type(error).__name__
-            )
+            _log.warning("job %d: sessions are told later: %s", self._leased.job_id, type(error).__name__)
 
 
 def _patiently(step: Callable[[], Result]) -> Result:

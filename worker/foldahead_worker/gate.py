@@ -1,8 +1,9 @@
-"""The gate to the providers, shared by all workers through Redis: may this account be asked now, and how much.
+"""The gate to the providers, shared by all workers through Redis: may this account be asked now, and how
+much.
 
-A breaker opens when an account's calls fail in a row, and lets one probe through before all others; buckets of
-requests and tokens a minute are learned from its responses; a workspace whose account is refused is stopped until
-its key changes or somebody says otherwise. Redis may lose all of it: then it is learned again.
+A breaker opens when an account's calls fail in a row, and lets one probe through before all others; buckets
+of requests and tokens a minute are learned from its responses; a workspace whose account is refused is
+stopped until its key changes or somebody says otherwise. Redis may lose all of it: then it is learned again.
 """
 
 import logging
@@ -26,7 +27,9 @@ _log = logging.getLogger("foldahead.gate")
 
 
 class Admission(Struct, frozen=True, kw_only=True):
-    """Whether a job may ask its provider now. `why` not: open, probing, ramp or rate; of a granted one `probe`."""
+    """Whether a job may ask its provider now. `why` not: open, probing, ramp or rate; of a granted one
+    `probe`.
+    """
 
     granted: bool
     wait_s: float = 0.0
@@ -47,7 +50,9 @@ class Stop(Struct, frozen=True, kw_only=True):
 
 
 class Gate:
-    """For many threads. Raises redis.RedisError when Redis cannot be asked, but for `report`, which may be lost."""
+    """For many threads. Raises redis.RedisError when Redis cannot be asked, but for `report`, which may be
+    lost.
+    """
 
     def __init__(self, client: "redis.Redis", accounts: Accounts) -> None:
         """`accounts` tell whether a stopped workspace has another key by now."""
@@ -61,7 +66,13 @@ class Gate:
         return Admission(granted=bool(granted), wait_s=int(wait_ms) / 1000, why=why.decode())
 
     def report(
-        self, account: str, model: str, came: Came, *, retry_after_s: float = 0.0, limits: Sequence[Limit] = ()
+        self,
+        account: str,
+        model: str,
+        came: Came,
+        *,
+        retry_after_s: float = 0.0,
+        limits: Sequence[Limit] = (),
     ) -> None:
         """Say what came of a call."""
         told = [value for limit in limits for value in (limit.name, limit.a_minute, limit.remaining)]
@@ -86,7 +97,9 @@ class Gate:
     def stopped(self) -> tuple[Stop, ...]:
         """All stopped workspaces."""
         said: dict[bytes, bytes] = self._client.hgetall(keys.STOPPED_HASH)
-        return tuple(_stop(workspace.decode(), value.decode("utf-8", "replace")) for workspace, value in said.items())
+        return tuple(
+            _stop(workspace.decode(), value.decode("utf-8", "replace")) for workspace, value in said.items()
+        )
 
     def stopped_workspaces(self) -> tuple[str, ...]:
         """Those that are still to be left alone: whose account here is the refused one, or unknown."""

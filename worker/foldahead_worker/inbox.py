@@ -17,6 +17,8 @@ MAX_BLOCK_MS = 4_000
 CLAIM_IDLE_MS = 60_000
 """An entry that a watcher was given so long ago, by Redis's clock, is given to another."""
 
+_FIELDS = frozenset((b"kind", b"member", b"id", b"data"))
+
 InboxKind = Literal["record", "event", "forget"]
 
 
@@ -48,9 +50,11 @@ class Inbox:
     def read(self, consumer: str, count: int, block_ms: int) -> list[InboxEntry]:
         """Up to `count` entries: first those that another watcher left lying, else new ones, waited for.
 
-        Entries of a kind that this version does not know stay unacknowledged, for one that does.
+        Entries of a kind that this version does not know stay unacknowledged, for one that does; what no
+        version of ours can have written is passed over for good.
         """
         raw = self._claim(consumer, count) or self._read_new(consumer, count, block_ms)
+        self.acknowledge([entry[0].decode() for entry in raw if _is_malformed(entry[1] or {})])
         return self._with_records([entry for entry in map(_read_entry, raw) if entry is not None])
 
     def acknowledge(self, entry_ids: list[str]) -> None:
@@ -106,14 +110,18 @@ class Inbox:
         named = [entry for entry in entries if entry.kind == "record"]
         for entry in named:
             pipeline.hget(keys.records(entry.member), entry.item_id)
-        found = dict(zip([entry.entry_id for entry in named], pipeline.execute(), strict=True))
+        replies = pipeline.execute(raise_on_error=False)
+        found = {
+            entry.entry_id: reply if isinstance(reply, bytes) else b""
+            for entry, reply in zip(named, replies, strict=True)
+        }
         return [
             InboxEntry(
                 entry_id=entry.entry_id,
                 kind=entry.kind,
                 member=entry.member,
                 item_id=entry.item_id,
-                data=(found[entry.entry_id] or b"").partition(b":")[2]
+                data=found[entry.entry_id].partition(b":")[2]
                 if entry.kind == "record"
                 else entry.data,
             )
@@ -126,11 +134,21 @@ def _entries_of(streams: Any) -> list[Any]:
     return next(iter(streams.values()))[0] if hasattr(streams, "values") else streams[0][1]
 
 
+def _is_malformed(fields: dict[bytes, bytes]) -> bool:
+    if not _FIELDS <= fields.keys():
+        return True
+    try:
+        fields[b"member"].decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
 def _read_entry(raw: Any) -> InboxEntry | None:
     entry_id: bytes = raw[0]
     fields: dict[bytes, bytes] = raw[1] or {}
-    kind = fields.get(b"kind", b"").decode()
-    if kind not in ("record", "event", "forget"):
+    kind = fields.get(b"kind", b"").decode("utf-8", "replace")
+    if kind not in ("record", "event", "forget") or _is_malformed(fields):
         return None
     return InboxEntry(
         entry_id=entry_id.decode(),

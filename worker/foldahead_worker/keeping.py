@@ -6,6 +6,7 @@ import re
 import msgspec
 
 from foldahead import keys, wire
+from foldahead.calls import record_id
 from foldahead.core.events import Envelope
 from foldahead.errors import UnusableRecord
 from foldahead_worker.clock import now_ms
@@ -40,7 +41,7 @@ class Keeper:
     def keep(self, block_ms: int) -> int:
         """Store what is in the inbox, waiting up to `block_ms` for something. Returns how many entries."""
         entries = self._switchboard.inbox.read(self._name, ENTRIES_AT_ONCE, block_ms)
-        append_records(self._store, [_record_row(entry) for entry in entries if entry.kind == "record"])
+        append_records(self._store, [_record_row(entry) for entry in entries if _is_record(entry)])
         told = [event for entry in entries if entry.kind == "event" and (event := _told(entry)) is not None]
         events = [_event_row(event) for event in told]
         append_events(self._store, events)
@@ -72,7 +73,7 @@ class Keeper:
             workspace, session = keys.names_of(member)
             row = load_session(self._store, workspace, session)
             ready = [ready_from(found.summary) for found in ready_for(self._store, workspace, session)]
-            records = records_of(self._store, workspace, session)
+            records = list(filter(_identity, records_of(self._store, workspace, session)))
             self._switchboard.restore(member, _standing(row.standing) if row else None, ready, records)
         return len(members)
 
@@ -85,6 +86,18 @@ def _standing(encoded: bytes) -> wire.Standing | None:
         return None
 
 
+def _is_record(entry: InboxEntry) -> bool:
+    """Whether an entry names a record and Redis has it: one that is gone, or is none, cannot be kept."""
+    return entry.kind == "record" and _identity(entry.data) == entry.item_id
+
+
+def _identity(record: bytes) -> bytes:
+    try:
+        return record_id(record)
+    except (UnusableRecord, RecursionError):
+        return b""
+
+
 def _record_row(entry: InboxEntry) -> RecordRow:
     workspace, session = keys.names_of(entry.member)
     return RecordRow(workspace=workspace, session=session, identity=entry.item_id.hex(), json=entry.data)
@@ -95,7 +108,7 @@ def _told(entry: InboxEntry) -> Envelope | None:
     workspace, session = keys.names_of(entry.member)
     try:
         told = msgspec.json.decode(entry.data, type=Envelope)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         _log.warning("an event is not usable: %s", error, extra={"workspace": workspace, "session": session})
         return None
     if not _EVENT_TYPE.fullmatch(told.type):

@@ -11,7 +11,9 @@ from foldahead.core.prompt import PROMPT_VERSION
 from foldahead_worker.summarizers.extract import EXTRACT_VERSION
 
 SUMMARY_S = {"extract": 0.5, "text": 30.0, "native": 60.0}
-"""99.5th percentile of the time a summary takes, before any was measured: 25 to 28 s blocking in Claude Code (facts.md)."""
+"""99.5th percentile of the time a summary takes, before any was measured: 25 to 28 s blocking in Claude
+Code (facts.md).
+"""
 
 _MOST_SAID = 10_000
 _log = logging.getLogger("foldahead.means")

@@ -1,6 +1,7 @@
 """Events on the server side: to the capped live stream and to the database, one set for each waiter."""
 
 import logging
+from collections.abc import Sequence
 
 import msgspec
 import redis
@@ -19,6 +20,7 @@ from foldahead_worker.clock import now_ms
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.events import EventRow, append_events
+from foldahead_worker.store.leases import Leased
 from foldahead_worker.store.summaries import Summary
 from foldahead_worker.store.waiters import Waiter
 from foldahead_worker.switchboard import Switchboard
@@ -34,6 +36,34 @@ class Reporter:
         self._store = store
         self._switchboard = switchboard
         self._metrics = metrics or Metrics()
+
+    def leased(self, leased: Leased, waiters: Sequence[Waiter]) -> None:
+        """A worker has a job, for these sessions."""
+        request = leased.request
+        ids = {"job": leased.job_id, "kind": request.kind, "model": request.model, "attempt": leased.attempts}
+        for waiter in waiters:
+            _log.info("leased", extra=_ids(waiter) | ids)
+
+    def committed(self, leased: Leased, summary: Summary, *, cache_hit: bool) -> None:
+        """A summary is stored, and the job done."""
+        figures = {
+            "job": leased.job_id,
+            "workspace": summary.workspace,
+            "cache_key": summary.cache_key[:12],
+            "tokens_in": summary.span_token_count_in,
+            "tokens_out": summary.span_token_count_out,
+            "cost_usd": summary.cost_picodollars / PICO,
+            "cache_hit": cache_hit,
+        }
+        _log.info("committed", extra=figures)
+
+    def delivered(self, summary: Summary, waiters: Sequence[Waiter]) -> None:
+        """A summary is at the disposal of these sessions."""
+        at_ms = now_ms()
+        for waiter in waiters:
+            waited_ms = at_ms - waiter.created_at_ms
+            self._metrics.ready(summary.kind, waited_ms)
+            _log.info("delivered", extra=_ids(waiter) | {"waited_ms": waited_ms})
 
     def report(self, workspace: str, events: list[Event]) -> None:
         """Write events of one workspace to the stream and the database."""
@@ -63,6 +93,10 @@ class Reporter:
             self._switchboard.add_event(encoded)
         except redis.RedisError as error:
             _log.warning("event not streamed: %s", type(error).__name__)
+
+
+def _ids(waiter: Waiter) -> dict[str, object]:
+    return {"workspace": waiter.workspace, "session": waiter.session, "cache_key": waiter.cache_key[:12]}
 
 
 def trigger_of(waiter: Waiter) -> Trigger:

@@ -1,9 +1,12 @@
-"""The processes of the server side: what `foldahead watch` and `foldahead work` run until they are told to stop."""
+"""The processes of the server side: what `foldahead watch` and `foldahead work` run until they are told to
+stop.
+"""
 
 import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -13,9 +16,10 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from foldahead import keys
-from foldahead.core.request import SummaryKind, SummaryRequest
+from foldahead.errors import FoldaheadError
 from foldahead_worker.app import QUEUE, make_app, owner_name, wake_with
 from foldahead_worker.gate import Gate
+from foldahead_worker.heart import HEARTBEAT_EVERY_S
 from foldahead_worker.keeping import Keeper
 from foldahead_worker.library import load
 from foldahead_worker.means import Chooser, check_models
@@ -25,27 +29,28 @@ from foldahead_worker.readings import take_reading
 from foldahead_worker.settings import Settings, accounts_of
 from foldahead_worker.store import Store, open_store
 from foldahead_worker.store.status import labels_of
-from foldahead_worker.summarizers.extract import ExtractSummarizer
-from foldahead_worker.summarizers.protocol import Summarizer
-from foldahead_worker.summarizers.slowed import SlowedSummarizer
+from foldahead_worker.supply import Supply
 from foldahead_worker.sweep import Sweeper
 from foldahead_worker.switchboard import Switchboard
 from foldahead_worker.tasks import register
 from foldahead_worker.watch import Watcher
-from foldahead_worker.work import SummarizerOf, Worker
+from foldahead_worker.work import Worker
 
 LOOK_EVERY_S = 0.015
 SWEEP_EVERY_S = 1.0
 TIDY_EVERY_S = 60.0
+BEATS_A_LEASE = 5
+"""Heartbeats in the time after which a lease without one is dead."""
 INBOX_BLOCK_MS = 500
 _TROUBLE_PAUSE_S = 1.0
 _log = logging.getLogger("foldahead.server")
 
 
-def connect(url: str) -> "redis.Redis":
-    """A client of the server side: retries shortly, then says so."""
+def connect(url: str, role: str = "tool") -> "redis.Redis":
+    """A client of the server side: retries shortly, then says so. Redis's list of clients shows role and version."""
     return redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
         url,
+        client_name=f"foldahead-{role}/{version('foldahead')}",
         socket_connect_timeout=2.0,
         socket_timeout=10.0,
         retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 3),
@@ -53,10 +58,16 @@ def connect(url: str) -> "redis.Redis":
     )
 
 
+class WorkerEnded(FoldaheadError):
+    """The worker gave up by itself. The text says where to look."""
+
+
 class Loop:
     """A loop that must live: what goes wrong in a round is counted and logged, and the next round comes."""
 
-    def __init__(self, name: str, every_s: float, round_: Callable[[], object], stop: threading.Event) -> None:
+    def __init__(
+        self, name: str, every_s: float, round_: Callable[[], object], stop: threading.Event
+    ) -> None:
         self.failures = 0
         self.in_a_row = 0
         """Failed rounds since the last one that did not."""
@@ -83,7 +94,13 @@ class Loop:
             except Exception as error:
                 self.failures += 1
                 self.in_a_row += 1
-                _log.warning("%s: round failed (%d so far): %s: %s", self.name, self.failures, type(error).__name__, error)
+                _log.warning(
+                    "%s: round failed (%d so far): %s: %s",
+                    self.name,
+                    self.failures,
+                    type(error).__name__,
+                    error,
+                )
                 pause_s = max(pause_s, _TROUBLE_PAUSE_S)
             self._stop.wait(pause_s)
 
@@ -91,7 +108,7 @@ class Loop:
 def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[], None]) -> None:
     """Watch until `stop` is set. Raises `StoreError` or redis.RedisError when it cannot begin."""
     store = open_store(settings.database_url)
-    client = connect(settings.redis_url)
+    client = connect(settings.redis_url, "watch")
     load(client)
     switchboard = Switchboard(client)
     metrics = Metrics()
@@ -107,10 +124,15 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
             if stop.is_set():
                 return
 
+    def sweep() -> None:
+        # A Redis that was started again has no functions, and agents cannot load them.
+        load(client)
+        sweeper.sweep()
+
     loops = [
         Loop("look", LOOK_EVERY_S, look, stop),
         Loop("keep", 0.0, lambda: keeper.keep(INBOX_BLOCK_MS), stop),
-        Loop("sweep", SWEEP_EVERY_S, sweeper.sweep, stop),
+        Loop("sweep", SWEEP_EVERY_S, sweep, stop),
         Loop("tidy", TIDY_EVERY_S, sweeper.tidy, stop),
     ]
     vitals = Vitals(lambda: take_reading(store, switchboard, loops), metrics, settings.health_due_s)
@@ -136,40 +158,20 @@ def make_chooser(settings: Settings) -> Chooser:
     )
 
 
-def make_worker(settings: Settings, store: Store, switchboard: Switchboard, gate: Gate) -> Worker:
+def make_worker(
+    settings: Settings, store: Store, switchboard: Switchboard, supply: Supply, metrics: Metrics
+) -> Worker:
     """The worker with the summarisers that the settings allow."""
     return Worker(
         owner=owner_name(),
         store=store,
         switchboard=switchboard,
-        summarizers=make_summarizers(settings, gate),
+        summarizers=supply.by_kind,
         call_deadline_s=settings.call_deadline_s,
-        gate=gate,
+        heartbeat_every_s=min(HEARTBEAT_EVERY_S, settings.lease_dead_after_s / BEATS_A_LEASE),
+        gate=supply.gate,
+        metrics=metrics,
     )
-
-
-def make_summarizers(settings: Settings, gate: Gate) -> dict[SummaryKind, SummarizerOf]:
-    """The summarisers by kind. Without any account there is no `text`: that work is left to other workers."""
-
-    def slowed(inside: Summarizer) -> Summarizer:
-        return SlowedSummarizer(inside, settings.summary_delay_s) if settings.summary_delay_s else inside
-
-    summarizers: dict[SummaryKind, SummarizerOf] = {"extract": lambda _: slowed(ExtractSummarizer())}
-    accounts = accounts_of(settings)
-    if settings.summarizer == "extract" or not accounts.any_at_all():
-        return summarizers
-    # The SDK takes over a second and 80 MiB to import: only where it is used.
-    from foldahead_worker.summarizers.clients import Clients
-    from foldahead_worker.summarizers.text import TextSummarizer
-
-    clients = Clients(accounts.providers)
-
-    def text(request: SummaryRequest) -> Summarizer | None:
-        account = accounts.find(request.workspace, request.model.partition(":")[0])
-        return slowed(TextSummarizer(account, clients, gate, settings.models)) if account else None
-
-    summarizers["text"] = text
-    return summarizers
 
 
 def central_overrides(client: "redis.Redis") -> dict[str, Any]:
@@ -183,19 +185,34 @@ def central_overrides(client: "redis.Redis") -> dict[str, Any]:
 
 
 def run_worker(settings: Settings) -> None:
-    """Run a Celery worker until SIGTERM. Raises `StoreError` or redis.RedisError when it cannot begin."""
+    """Run a Celery worker until SIGTERM.
+
+    Raises `StoreError` or redis.RedisError when it cannot begin, `WorkerEnded` when it gives up by itself.
+    """
     store = open_store(settings.database_url)
-    client = connect(settings.redis_url)
+    client = connect(settings.redis_url, "work")
     load(client)
-    gate = Gate(client, accounts_of(settings))
     check_models(make_chooser(settings), central_overrides(client))
-    worker = make_worker(settings, store, Switchboard(client), gate)
+    switchboard, metrics = Switchboard(client), Metrics()
+    supply = Supply(settings, Gate(client, accounts_of(settings)), metrics)
+    worker = make_worker(settings, store, switchboard, supply, metrics)
     app = make_app(settings)
-    register(app, worker)
+    register(app, worker, metrics)
 
     def on_shutdown(**_: object) -> None:
         worker.stopping.set()
 
     signals.worker_shutting_down.connect(on_shutdown, weak=False)
-    app.Worker(queues=[QUEUE], hostname=f"foldahead@{owner_name().replace(':', '-')}", quiet=True).start()  # pyright: ignore[reportUnknownMemberType]
+    vitals = Vitals(lambda: take_reading(store, switchboard), metrics, settings.health_due_s)
+    with page_at(settings.metrics_host, settings.work_metrics_port, metrics, vitals):
+        if settings.work_metrics_port:
+            Loop("measure", MEASURE_EVERY_S, vitals.measure, worker.stopping).start()
+        celery_worker: Any = app.Worker(
+            queues=[QUEUE], hostname=f"foldahead@{owner_name().replace(':', '-')}", quiet=True
+        )
+        celery_worker.start()
+    supply.close()
     store.close()
+    # Celery logs what it cannot recover from, say a broker that refuses it, and returns.
+    if celery_worker.exitcode and not worker.stopping.is_set():
+        raise WorkerEnded("the worker gave up: its log says why (is the broker there, and may we write to it?)")

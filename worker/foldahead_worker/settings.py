@@ -1,4 +1,6 @@
-"""The one place where the environment is read. Everything else takes a `Settings`, or parts of it, as an argument."""
+"""The one place where the environment is read. Everything else takes a `Settings`, or parts of it, as an
+argument.
+"""
 
 import os
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ from foldahead_worker.summarizers.accounts import Accounts, Providers, Secret
 
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 _MOST_PORT = 65_535
+_YES = ("true", "1", "yes")
 
 
 class InvalidSettings(FoldaheadError, ValueError):
@@ -51,6 +54,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """A job that is due for longer makes the service unhealthy."""
     log_format: str = "auto"
     """`text`, `json`, or `auto`: text on a terminal."""
+    flower_auth: str = ""
+    """`user:password` of Flower; empty: one is made and kept in the state folder."""
+    flower_address: str = "127.0.0.1"
+    flower_port: int = 5555
+    flower_read_only: bool = False
+    """Flower shows and changes nothing."""
 
     def __repr__(self) -> str:
         # Keys and passwords are in here: no log shows them by accident.
@@ -80,13 +89,17 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         work_metrics_port=_port(env, "FOLDAHEAD_WORK_METRICS_PORT"),
         health_due_s=_number(env, "FOLDAHEAD_HEALTH_DUE_S", 60.0),
         log_format=_choice(env, "FOLDAHEAD_LOG_FORMAT", ("auto", "text", "json")),
+        flower_auth=_secret(env, "FLOWER_BASIC_AUTH"),
+        flower_address=env.get("FLOWER_ADDRESS", "127.0.0.1"),
+        flower_port=_port(env, "FLOWER_PORT", 5555),
+        flower_read_only=_choice(env, "FLOWER_READ_ONLY", ("false", "true", "0", "1", "no", "yes")) in _YES,
     )
 
 
 def state_directory(environ: Mapping[str, str] | None = None) -> Path:
     """Where a user's own state is kept: the database, and all of `foldahead up`."""
     env = os.environ if environ is None else environ
-    state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME", "/tmp")) / ".local" / "state")  # noqa: S108
+    state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME", "/tmp")) / ".local" / "state")
     return Path(state) / "foldahead"
 
 
@@ -117,9 +130,16 @@ def names_a_database(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def environment_for(settings: Settings, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a child process that is to run with these settings: `read_settings` gives them back there."""
+    """The environment of a child process that is to run with these settings: `read_settings` gives them
+    back there.
+    """
     env = dict(os.environ if environ is None else environ)
-    for name in ("FOLDAHEAD_DATABASE_URL_FILE", "ANTHROPIC_API_KEY_FILE", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+    for name in (
+        "FOLDAHEAD_DATABASE_URL_FILE",
+        "ANTHROPIC_API_KEY_FILE",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+    ):
         env.pop(name, None)
     given = {
         "FOLDAHEAD_REDIS_URL": settings.redis_url,
@@ -138,6 +158,10 @@ def environment_for(settings: Settings, environ: Mapping[str, str] | None = None
         "FOLDAHEAD_WORK_METRICS_PORT": str(settings.work_metrics_port),
         "FOLDAHEAD_HEALTH_DUE_S": str(settings.health_due_s),
         "FOLDAHEAD_LOG_FORMAT": settings.log_format,
+        "FLOWER_BASIC_AUTH": settings.flower_auth,
+        "FLOWER_ADDRESS": settings.flower_address,
+        "FLOWER_PORT": str(settings.flower_port),
+        "FLOWER_READ_ONLY": "true" if settings.flower_read_only else "false",
     }
     return env | {name: value for name, value in given.items() if value}
 
@@ -185,9 +209,13 @@ def _secret(env: Mapping[str, str], name: str) -> str:
 
 def _redis_url(name: str, url: str) -> str:
     if not url.startswith(("redis://", "rediss://", "unix://")):
-        raise InvalidSettings(f"{name}: expected redis://, rediss:// or unix://, got {url.partition(':')[0]!r}")
+        raise InvalidSettings(
+            f"{name}: expected redis://, rediss:// or unix://, got {url.partition(':')[0]!r}"
+        )
     if "cluster" in url.partition("?")[2]:
-        raise InvalidSettings(f"{name}: Redis Cluster is not supported (Celery's transport does not support it)")
+        raise InvalidSettings(
+            f"{name}: Redis Cluster is not supported (Celery's transport does not support it)"
+        )
     return url
 
 
@@ -209,8 +237,8 @@ def _choice(env: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _port(env: Mapping[str, str], name: str) -> int:
-    value = _number(env, name, 0, least=0)
+def _port(env: Mapping[str, str], name: str, default: int = 0) -> int:
+    value = _number(env, name, default, least=0)
     if value != int(value) or value > _MOST_PORT:
         raise InvalidSettings(f"{name}: expected a port, or 0 for none, got {value:g}")
     return int(value)

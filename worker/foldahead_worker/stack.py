@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, cast
@@ -117,9 +117,9 @@ class Child:
 class Stack:
     """A watcher and a worker as children of this process; also a context manager."""
 
-    def __init__(self, settings: Settings, logs: Path) -> None:
+    def __init__(self, settings: Settings, logs: Path, kinds: Sequence[str] = KINDS) -> None:
         self.settings = settings
-        self.children = tuple(Child(kind, settings, logs / f"{kind}.log") for kind in KINDS)
+        self.children = tuple(Child(kind, settings, logs / f"{kind}.log") for kind in kinds)
 
     def start(self) -> None:
         """Start both and wait until they are ready. Raises StackError; nothing is left running then."""
@@ -156,7 +156,7 @@ class Stack:
 
 
 @contextlib.contextmanager
-def private_stack(settings: Settings) -> Iterator[Stack]:
+def private_stack(settings: Settings) -> Generator[Stack]:
     """A stack of one's own in a temporary directory, Redis and database included; nothing of it stays.
 
     Raises StackError, EmbeddedRedisError.

@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from foldahead_worker.clock import now_ms
 from foldahead_worker.delivery import deliver, give_up
+from foldahead_worker.reporting import Reporter, completed, failed
 from foldahead_worker.store import Store
 from foldahead_worker.store.jobs import due_unsent, mark_sent
-from foldahead_worker.store.leases import LeaseSeen, expire, leases
+from foldahead_worker.store.leases import LEASE_LOST, LeaseSeen, expire, leases
 from foldahead_worker.store.retention import (
     forget_idle_sessions,
     prune_events,
@@ -20,8 +21,8 @@ from foldahead_worker.store.retention import (
     summary_counts,
 )
 from foldahead_worker.store.spend import day_of
-from foldahead_worker.store.summaries import evict, find_summary
-from foldahead_worker.store.waiters import Undelivered, undelivered
+from foldahead_worker.store.summaries import Summary, evict, find_summary
+from foldahead_worker.store.waiters import Undelivered, Waiter, undelivered
 from foldahead_worker.switchboard import Switchboard
 from foldahead_worker.watch import Wake
 
@@ -50,6 +51,7 @@ class Sweeper:
     ) -> None:
         self._store = store
         self._switchboard = switchboard
+        self._reporter = Reporter(store, switchboard)
         self._wake = wake
         self._dead_after_s = dead_after_s
         self._cache_max_rows = cache_max_rows
@@ -65,9 +67,7 @@ class Sweeper:
         now_s = time.monotonic()
         seen_now = {seen.job_id: seen for seen in leases(self._store)}
         self._watched = {
-            job_id: kept
-            for job_id, kept in self._watched.items()
-            if seen_now.get(job_id) == kept.seen
+            job_id: kept for job_id, kept in self._watched.items() if seen_now.get(job_id) == kept.seen
         }
         for job_id, seen in seen_now.items():
             since_s = self._watched.setdefault(job_id, _Watched(seen, now_s)).since_s
@@ -83,14 +83,30 @@ class Sweeper:
             mark_sent(self._store, unsent, at_ms)
 
     def _tell(self, untold: Sequence[Undelivered]) -> None:
-        for one in untold:
+        """What a worker would have done that died, or had no Redis, between the end of its job and this."""
+        paid: set[tuple[str, str]] = set()
+        for one in sorted(untold, key=lambda one: one.waiter.created_at_ms):
             workspace, cache_key = one.waiter.workspace, one.waiter.cache_key
             summary = find_summary(self._store, workspace, cache_key) if one.job_state == "done" else None
-            if summary is not None:
-                deliver(self._store, self._switchboard, summary, [one.waiter])
-            else:
-                reason = one.error_class or one.reason or "evicted"
-                give_up(self._store, self._switchboard, workspace, cache_key, reason, [one.waiter])
+            if summary is None:
+                self._give_up(one)
+            elif deliver(self._store, self._switchboard, summary, [one.waiter]):
+                asked_later = one.waiter.created_at_ms > summary.created_at_ms
+                self._report_completed(one.waiter, summary, asked_later or (workspace, cache_key) in paid)
+                paid.add((workspace, cache_key))
+
+    def _report_completed(self, waiter: Waiter, summary: Summary, cache_hit: bool) -> None:
+        waited_ms = now_ms() - waiter.created_at_ms
+        self._reporter.delivered(summary, [waiter])
+        event = completed(waiter, summary, cache_hit=cache_hit, latency_ms=waited_ms)
+        self._reporter.report(summary.workspace, [event])
+
+    def _give_up(self, one: Undelivered) -> None:
+        waiter, reason = one.waiter, one.error_class or one.reason or "evicted"
+        told = give_up(self._store, self._switchboard, waiter.workspace, waiter.cache_key, reason, [waiter])
+        if told and one.reason == LEASE_LOST:  # other failures were reported by the worker that had them
+            event = failed(waiter, "adapter_error", "LeaseLost", "its workers died")
+            self._reporter.report(waiter.workspace, [event])
 
     def tidy(self) -> None:
         """The slow round: bounds of every table."""

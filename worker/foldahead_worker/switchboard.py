@@ -4,6 +4,7 @@ Typed wrappers around the function library; nothing else on the server side touc
 read here is believed: who spends money on bodies checks that they hash to the head that was asked for.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ HEADER_BYTES = HEAD_BYTES + 8 + 1
 """Of a stored body: the head after it, the size of all bodies so far, a flag."""
 BODIES_A_READ = 200
 RELOAD_ON = "Function not found"
+_log = logging.getLogger("foldahead.switchboard")
 
 _STATE = ("inc", "n", "standing", "job", "failed")
 Value = TypeVar("Value")
@@ -46,6 +48,13 @@ class Armed(Struct, frozen=True, kw_only=True):
     """Why the last one failed, when none is under way."""
     overdue_ms: int = 0
     """How long it had wanted a look, by Redis's clock, when it was seen."""
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """A session as it stands, armed or not, and how long ago it published."""
+
+    armed: Armed
+    idle_s: float
 
 
 class Counts(Struct, frozen=True, kw_only=True):
@@ -72,18 +81,33 @@ class Switchboard:
     def due(self, limit: int) -> list[Armed]:
         """The sessions whose deadline has come by Redis's clock, the most overdue first, over all shards.
 
-        Members without a state, or with one that this version cannot read, are disarmed and left out.
+        Members without a state, or with one that this version cannot read, are disarmed and left out, and so
+        is what only somebody else can have put there: none of it may stand in the way of the others.
         """
         now_ms = self._now_ms()
         pipeline = self._client.pipeline(transaction=False)
         for shard in range(keys.SHARDS):
             pipeline.zrangebyscore(keys.armed(shard), "-inf", now_ms, start=0, num=limit, withscores=True)
-        scored = [entry for entries in pipeline.execute() for entry in entries]
-        scored.sort(key=lambda entry: entry[1])
-        members = [name.decode() for name, _ in scored[:limit]]
-        overdue_ms = [now_ms - int(score) for _, score in scored[:limit]]
-        found = zip(members, self._states(members), overdue_ms, strict=True)
+        scored = [
+            (max(score, 0.0), shard, name)
+            for shard, entries in enumerate(pipeline.execute())
+            for name, score in entries
+        ]
+        scored = sorted(scored)[:limit]
+        members = [self._member(name, shard) for _, shard, name in scored]
+        overdue_ms = [now_ms - int(score) for score, _, _ in scored]
+        known = [(member, overdue) for member, overdue in zip(members, overdue_ms, strict=True) if member]
+        states = self._states(member for member, _ in known)
+        found = ((member, state, overdue) for (member, overdue), state in zip(known, states, strict=True))
         return [armed for seen in found if (armed := self._armed(*seen)) is not None]
+
+    def _member(self, name: bytes, shard: int) -> str | None:
+        """The member of an armed set; None for what cannot be one, which is taken out."""
+        member = name.decode("utf-8", "replace")
+        if member.encode() == name and "/" in member and keys.shard_of(member) == shard:
+            return member
+        self._client.zrem(keys.armed(shard), name)
+        return None
 
     def overdue_ms(self) -> int:
         """How long the session that wanted a look first has waited for one, by Redis's clock; 0 when none does."""
@@ -130,7 +154,14 @@ class Switchboard:
 
         The list ends early where Redis has no more, or one is damaged; an unknown `head before` is empty.
         """
-        before = self._head_before(member, start)
+        try:
+            return start, self._head_before(member, start), self._read_bodies(member, start, end)
+        except redis.ResponseError as error:
+            if not _is_wrong_type(error):
+                raise
+            return start, b"", []
+
+    def _read_bodies(self, member: str, start: int, end: int | None) -> list[tuple[bytes, bytes]]:
         found: list[tuple[bytes, bytes]] = []
         at = start
         while end is None or at < end:
@@ -139,12 +170,12 @@ class Switchboard:
             for element in elements:
                 body = unpack_body(element[HEADER_BYTES - 1 : HEADER_BYTES], element[HEADER_BYTES:])
                 if body is None:
-                    return start, before, found
+                    return found
                 found.append((element[:HEAD_BYTES], body))
             if at + len(elements) < last:
                 break
             at = last
-        return start, before, found
+        return found
 
     def discard_bodies(self, member: str) -> bool:
         """The stored bodies do not hash to their heads: have the agent send all of them again."""
@@ -178,7 +209,7 @@ class Switchboard:
     def pop_restores(self, limit: int) -> list[str]:
         """Sessions that an agent asked for and Redis does not know; each is given to one caller."""
         popped: list[bytes] | None = self._client.spop(keys.RESTORE_SET, limit)
-        return [name.decode() for name in popped or ()]
+        return [name.decode("utf-8", "replace") for name in popped or ()]
 
     def add_event(self, event: bytes) -> None:
         """Append one event, JSON, to the live stream, which forgets the oldest."""
@@ -206,11 +237,32 @@ class Switchboard:
             events=events,
         )
 
+    def sessions(self, most: int) -> list[Seen]:
+        """Sessions that Redis knows, `most` at most, in no order. For people: reads through all keys."""
+        members: list[str] = []
+        for key in self._client.scan_iter(match=keys.EVERY_STATE, count=1_000):
+            members.append(keys.member_of(key.decode()))
+            if len(members) == most:
+                break
+        now_ms = self._now_ms()
+        pipeline = self._client.pipeline(transaction=False)
+        for member in members:
+            pipeline.hmget(keys.state(member), *_STATE)
+            pipeline.hget(keys.state(member), "at_ms")
+        told = pipeline.execute()
+        found = zip(members, told[::2], told[1::2], strict=True)
+        return [
+            Seen(armed=armed, idle_s=max(0.0, (now_ms - int(at_ms or now_ms)) / 1000))
+            for member, state, at_ms in found
+            if (armed := _read_state(member, state)) is not None
+        ]
+
     def _states(self, members: Iterable[str]) -> list[list[bytes | None]]:
         pipeline = self._client.pipeline(transaction=False)
         for member in members:
             pipeline.hmget(keys.state(member), *_STATE)
-        return pipeline.execute()
+        replies = pipeline.execute(raise_on_error=False)
+        return [_nothing_where_no_hash(reply) for reply in replies]
 
     def _now_ms(self) -> int:
         seconds, micros = self._client.time()
@@ -219,20 +271,22 @@ class Switchboard:
     def _armed(self, member: str, state: list[bytes | None], overdue_ms: int) -> Armed | None:
         armed = _read_state(member, state)
         if armed is None:
-            incarnation, n = (value.decode() if value else "" for value in state[:2])
-            self._settle_as(member, (incarnation, n), "drop", "", urgent=False)
+            self._settle_as(member, (state[0] or b"", state[1] or b""), "drop", "", urgent=False)
             return None
         return msgspec.structs.replace(armed, overdue_ms=overdue_ms)
 
     def _settle(self, seen: Armed, action: str, value: str) -> bool:
-        as_seen = (seen.incarnation, str(seen.n))
+        as_seen = (seen.incarnation.encode(), str(seen.n).encode())
         return self._settle_as(seen.member, as_seen, action, value, urgent=seen.standing.at_hard_cap)
 
     def _settle_as(
-        self, member: str, seen: tuple[str, str], action: str, value: str, *, urgent: bool
+        self, member: str, seen: tuple[bytes, bytes], action: str, value: str, *, urgent: bool
     ) -> bool:
         touched = (keys.state(member), keys.ready(member), keys.armed(keys.shard_of(member)))
-        return bool(self._call("fold_settle", touched, (member, *seen, action, value, int(urgent))))
+        settled = self._call("fold_settle", touched, (member, *seen, action, value, int(urgent)))
+        if settled is None:
+            self._client.zrem(touched[-1], member)
+        return bool(settled)
 
     def _head_before(self, member: str, start: int) -> bytes:
         if start == 0:
@@ -241,10 +295,17 @@ class Switchboard:
         return element[:HEAD_BYTES] if element else b""
 
     def _call(self, function: str, touched: Sequence[str], arguments: Sequence[bytes | str | int]) -> Any:
+        """What a function replied; None where a key of the session is of another type, and so not of our making."""
         def call() -> Any:
             return self._client.fcall(function, len(touched), *touched, wire.WIRE_VERSION, *arguments)
 
-        return self._with_library(call)
+        try:
+            return self._with_library(call)
+        except redis.ResponseError as error:
+            if not _is_wrong_type(error):
+                raise
+            _log.warning("%s: a key of this session is not of foldahead's making: %s", function, touched[0])
+            return None
 
     def _with_library(self, call: Callable[[], Value]) -> Value:
         """A server that was restarted has no library: it is loaded, and the call made once more."""
@@ -257,6 +318,19 @@ class Switchboard:
             return call()
 
 
+def _nothing_where_no_hash(reply: Any) -> list[bytes | None]:
+    """A state, or that of no session where the key is something else. Raises any other error."""
+    if not isinstance(reply, Exception):
+        return reply
+    if not _is_wrong_type(reply):
+        raise reply
+    return [None] * len(_STATE)
+
+
+def _is_wrong_type(error: Exception) -> bool:
+    return isinstance(error, redis.ResponseError) and "WRONGTYPE" in str(error)
+
+
 def _read_state(member: str, state: list[bytes | None]) -> Armed | None:
     incarnation, n, standing, job, failed = state
     if standing is None or n is None or incarnation is None:
@@ -266,11 +340,13 @@ def _read_state(member: str, state: list[bytes | None]) -> Armed | None:
         number = int(n)
     except (UnusableRecord, ValueError):
         return None
+    if str(number).encode() != n:  # it could never be settled
+        return None
     return Armed(
         member=member,
-        incarnation=incarnation.decode(),
+        incarnation=incarnation.decode("utf-8", "replace"),
         n=number,
         standing=decoded,
-        job=(job or b"").decode(),
+        job=(job or b"").decode("utf-8", "replace"),
         failed=(failed or b"").decode("utf-8", "replace"),
     )

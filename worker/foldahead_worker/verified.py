@@ -46,8 +46,8 @@ def summarise_verified(
 ) -> Verified | Rejected:
     """An answer that passed verification, with the mechanical index where it is a model's text.
 
-    One retry with a tighter instruction; after an answer that was too long it has to be shorter than that one.
-    Errors tell the cost of both attempts.
+    One retry with a tighter instruction; after an answer that was too long it has to be shorter than that
+    one. Errors tell the cost of both attempts.
     """
     first = _asked(summarizer, span, Cost(), check)
     verdict = verify_text(first.text, span_tokens, first.stop_reason)

@@ -7,6 +7,8 @@ next publish or the next look.
 import logging
 from collections.abc import Callable, Sequence
 
+import redis
+
 from foldahead import keys, wire
 from foldahead.core.decide import Decision, Decline, Start, Wait, decide
 from foldahead_worker.clock import now_ms
@@ -14,7 +16,7 @@ from foldahead_worker.delivery import deliver
 from foldahead_worker.means import Chooser
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.reporting import Reporter, completed
-from foldahead_worker.store import Store
+from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.jobs import Want, Wanted, mark_sent, want_batch
 from foldahead_worker.store.sessions import SessionRow, save_sessions
 from foldahead_worker.store.summaries import find_summary
@@ -24,6 +26,8 @@ from foldahead_worker.switchboard import Armed, Switchboard
 LOOK_AT_ONCE = 200
 FAILED_LOOK_MS = 2_000
 """How soon a session is looked at again whose job has failed and may not open yet."""
+FAULT_PAUSE_S = 60.0
+"""How soon a session is looked at again that could not be dealt with, which is a fault of ours."""
 PICO = 1_000_000_000_000
 _log = logging.getLogger("foldahead.watch")
 
@@ -66,12 +70,30 @@ class Watcher:
                 case Start():
                     pass
         if starts:
-            self._start(starts)
+            self._start_apart(starts)
         return len(due)
 
     def _decide(self, armed: Armed) -> Decision:
         workspace, _ = keys.names_of(armed.member)
-        return decide(armed.standing, workspace, self._chooser.means(workspace, armed.standing.policy))
+        try:
+            return decide(armed.standing, workspace, self._chooser.means(workspace, armed.standing.policy))
+        except Exception:  # noqa: BLE001 - one session's fault must not stop the look at all others
+            _log.exception("no decision", extra=_ids(armed))
+            return Wait(seconds=FAULT_PAUSE_S, reason="fault")
+
+    def _start_apart(self, starts: list[tuple[Armed, Start]]) -> None:
+        """All in one transaction; where one of them cannot be written, each by itself, and that one left out."""
+        try:
+            self._start(starts)
+        except (StoreError, redis.RedisError):
+            raise
+        except Exception:  # noqa: BLE001 - one session's fault must not stop the look at all others
+            if len(starts) > 1:
+                for start in starts:
+                    self._start_apart([start])
+                return
+            _log.exception("no job", extra=_ids(starts[0][0]))
+            self._switchboard.settle_wait(starts[0][0], int(FAULT_PAUSE_S * 1000))
 
     def _start(self, starts: list[tuple[Armed, Start]]) -> None:
         at_ms = now_ms()
@@ -106,6 +128,7 @@ class Watcher:
         if summary is None or not waiters:
             return
         told = deliver(self._store, self._switchboard, summary, waiters)
+        self._reporter.delivered(summary, [waiter for waiter in waiters if waiter.session in told])
         self._reporter.report(
             request.workspace,
             [

@@ -1,7 +1,7 @@
 """Doing one job: lease, prepare, call, commit, deliver. The row is the truth at every step.
 
-A worker that dies anywhere in here loses at most its lease: the sweeper gives the job to another, and an answer
-that was stored is found, not paid for again.
+A worker that dies anywhere in here loses at most its lease: the sweeper gives the job to another, and an
+answer that was stored is found, not paid for again.
 """
 
 import threading
@@ -17,8 +17,10 @@ from foldahead.core.tokens import estimate, estimate_text
 from foldahead_worker.clock import now_ms
 from foldahead_worker.endings import Done, Ending
 from foldahead_worker.gate import Admission, Gate
-from foldahead_worker.heart import Heart, Pulse
+from foldahead_worker.heart import HEARTBEAT_EVERY_S, Heart, Pulse
+from foldahead_worker.metrics import Metrics
 from foldahead_worker.preparing import ParentGone, prepare
+from foldahead_worker.reporting import Reporter
 from foldahead_worker.store import Store
 from foldahead_worker.store.leases import Leased, lease
 from foldahead_worker.store.spend import reserve
@@ -55,16 +57,22 @@ class Worker:
         switchboard: Switchboard,
         summarizers: Mapping[SummaryKind, SummarizerOf],
         call_deadline_s: float,
+        heartbeat_every_s: float = HEARTBEAT_EVERY_S,
         gate: Gate | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
-        """`summarizers` are the kinds of jobs that this worker takes; `gate` is needed where one asks a provider."""
+        """`summarizers` are the kinds of jobs that this worker takes; `gate` is needed where one asks a
+        provider.
+        """
         self._owner = owner
         self._store = store
         self._switchboard = switchboard
         self._summarizers = summarizers
         self._deadline_s = call_deadline_s
         self._gate = gate
-        self._heart = Heart(store)
+        self._heart = Heart(store, heartbeat_every_s)
+        self._metrics = metrics or Metrics()
+        self._reporter = Reporter(store, switchboard, self._metrics)
         self.stopping = threading.Event()
         """Set at the first SIGTERM: no new lease, and what runs is handed back."""
 
@@ -83,8 +91,10 @@ class Worker:
         if leased is None:
             return Done(outcome="nothing")
         waiters = waiters_of(self._store, leased.request.workspace, leased.request.cache_key)
+        self._reporter.leased(leased, waiters)
         with self._heart.hold(leased) as pulse:
-            job = _Job(leased, waiters, Ending(self._store, self._switchboard, leased, waiters), pulse)
+            ending = Ending(self._store, self._switchboard, leased, waiters, self._reporter)
+            job = _Job(leased, waiters, ending, pulse)
             try:
                 return self._do(job)
             except redis.RedisError:
@@ -118,22 +128,24 @@ class Worker:
     def _admit(self, summarizer: Summarizer, request: SummaryRequest, forecast: Forecast) -> Admission:
         if self._gate is None or not summarizer.account:
             return Admission(granted=True)
-        return self._gate.admit(summarizer.account, request.model, forecast)
+        admission = self._gate.admit(summarizer.account, request.model, forecast)
+        self._metrics.breaker(summarizer.account, admission.why == "open")
+        return admission
 
     def _reserve(self, job: "_Job", forecast: Forecast) -> Done | None:
         """Reserve what the calls may cost; the end of the job when they may not be made."""
         if forecast.picodollars == 0:
             return None
-        reserved = reserve(
-            self._store, job.leased.job_id, job.leased.token, forecast.picodollars, now_ms()
-        )
+        reserved = reserve(self._store, job.leased.job_id, job.leased.token, forecast.picodollars, now_ms())
         if reserved is None:
             return job.ending.done("lost")
         if not reserved.granted:
             # The first seed: soft trigger and budget gone, skip silently; the hard cap opens the job again.
             return job.ending.skipped("budget_exhausted", Cost())
         if reserved.over_budget:
-            job.ending.tell_failed("budget_exhausted_forced", "BudgetExhausted", "the forced call runs anyway")
+            job.ending.tell_failed(
+                "budget_exhausted_forced", "BudgetExhausted", "the forced call runs anyway"
+            )
         return None
 
     def _call(self, job: "_Job", summarizer: Summarizer, span: Span, admission: Admission) -> Done:
@@ -149,7 +161,11 @@ class Worker:
         if isinstance(result, Rejected):
             reopens_at_ms = now_ms() + VALIDATION_PAUSE_MS
             return job.ending.failed(
-                "validation_failed", "ValidationFailed", result.reason, result.cost, reopens_at_ms=reopens_at_ms
+                "validation_failed",
+                "ValidationFailed",
+                result.reason,
+                result.cost,
+                reopens_at_ms=reopens_at_ms,
             )
         summary = new_summary(
             job.leased.request,
@@ -203,7 +219,9 @@ class _Job(Struct, frozen=True):
 
 
 class _Leash:
-    """The `Check` of a job: stops its work when the worker goes, the time is up, or nobody wants it any more."""
+    """The `Check` of a job: stops its work when the worker goes, the time is up, or nobody wants it any
+    more.
+    """
 
     def __init__(self, stopping: threading.Event, pulse: Pulse, deadline_s: float) -> None:
         self._stopping = stopping

@@ -23,7 +23,7 @@ from foldahead.core.record import Record
 from foldahead.core.scene import window_exceeded
 from foldahead.core.standing import Calibration, Ready, Standing
 from foldahead.core.tracked import TrackedHistory
-from foldahead.core.view import Active, active_records, compacted, joined, kept_messages
+from foldahead.core.view import Active, active_records, compacted, joined, kept_messages, made_from
 from foldahead.core.weigh import Counter, pending_estimate, whole_estimate
 
 MOST_READY = 8
@@ -65,9 +65,12 @@ class Conversation:
         self._guard = guard
         self._follow(TrackedHistory(dialect))
         self._active = Active()
-        self._front: tuple[str, list[Any]] | None = None
+        self._front: tuple[tuple[int, str], list[Any]] | None = None
         self._policy_pins: set[int] = set()
         self._without_effect: set[str] = set()
+        self._doubted = False
+        self._records_ahead_end: int | None = None
+        """Where the first record ends that is of a longer history than was seen so far."""
 
     def _follow(self, history: TrackedHistory) -> None:
         self._history = history
@@ -88,15 +91,20 @@ class Conversation:
     def observe(self, history: list[Any]) -> bool:
         """Take what is new in a history; False when it is not the one seen before with something added.
 
-        Looks at the ends of the list and at what records touch; an edit elsewhere is found at the next swap.
-        Raises `InvalidHistory`.
+        Looks at the ends of the list and at what records touch; an edit elsewhere is found at the next swap, or when
+        another process has recorded something of the edited history. Raises `InvalidHistory`.
         """
         continues = self._history.continued_by(history, self._active.touched)
-        if continues:
-            self._take(history)
-        else:
+        if continues and self._doubted:
+            continues = self._history.unedited(history, len(self._history))
+        self._doubted = False
+        if not continues:
             self._start_over(history)
-        return continues
+            return False
+        self._take(history)
+        if self._records_ahead_end is not None and len(self.ledger) >= self._records_ahead_end:
+            self._refresh()
+        return True
 
     def _take(self, history: list[Any]) -> None:
         before = len(self._history)
@@ -156,16 +164,26 @@ class Conversation:
         """Take records made elsewhere (another process, before a restart); True when some were new."""
         known = {record.identity for record in self.records}
         new = [record for record in records if record.identity not in known]
-        self.records.extend(new)
         if new:
+            self.records.extend(new)
+            self._doubt(new)
             self._refresh()
         return bool(new)
 
     def replace_records(self, records: list[Record]) -> None:
         """Take all records in the order that Redis has them, so that every process has the same."""
-        if [record.identity for record in records] != [record.identity for record in self.records]:
+        known = [record.identity for record in self.records]
+        if [record.identity for record in records] != known:
+            seen = set(known)
+            self._doubt([record for record in records if record.identity not in seen])
             self.records = list(records)
             self._refresh()
+
+    def _doubt(self, new: list[Record]) -> None:
+        """What another process recorded does not fit: this history may have been edited in place."""
+        self._doubted |= any(
+            record.end <= len(self.ledger) and not made_from(record, self.ledger) for record in new
+        )
 
     def add_ready(self, ready: Ready) -> None:
         """Take a summary that is ready for this session."""
@@ -182,25 +200,29 @@ class Conversation:
 
     def reject(self, now_ms: int = 0) -> Record | None:
         """Take back all that makes the view differ, and put the summary in it in quarantine. What was taken back."""
-        span = self._active.spans[-1] if self._active.spans else None
-        if end := self._active.touched:
-            heads = self.ledger.heads
+        active, heads = self._active, self.ledger.heads
+        refused = [(span.start, span.end, span.cache_key) for span in active.spans]
+        if active.touched > active.end:
+            refused.append((0, active.touched, None))
+        for start, end, cache_key in refused:
             withdrawal = Record(
                 kind="swapped",
-                start=0,
+                start=start,
                 end=end,
-                head_start=heads[0].hex(),
+                head_start=heads[start].hex(),
                 head_end=heads[end].hex(),
-                cache_key=span.cache_key if span else None,
+                cache_key=cache_key,
                 reason="rejected",
                 created_at_ms=now_ms,
             )
             self.records.append(withdrawal)
         self._refresh()
-        return span
+        return active.spans[-1] if active.spans else None
 
     def _refresh(self) -> None:
         self._active = active_records(self.records, self.ledger)
+        length = len(self.ledger)
+        self._records_ahead_end = min((record.end for record in self.records if record.end > length), default=None)
         self._front = None
         self.refused |= {record.cache_key for record in self.records if record.withdraws and record.cache_key}
         self.refused |= self._active.refused
@@ -237,8 +259,9 @@ class Conversation:
             return history
         kept = kept_messages(history, active, self.dialect)
         next_role = role_of(kept[0]) if kept else ""
-        if self._front is None or self._front[0] != next_role:
-            self._front = (next_role, compacted(history, active, self.dialect, next_role))
+        made_of = (self._history.revision, next_role)
+        if self._front is None or self._front[0] != made_of:
+            self._front = (made_of, compacted(history, active, self.dialect, next_role))
         return joined(self._front[1], kept, self.dialect)
 
     def _quiet_plan(self, moment: Moment) -> Plan | None:

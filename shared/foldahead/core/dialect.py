@@ -20,6 +20,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """The first message after the stable prefix must be a user's."""
     alternates: bool
     """Two messages of one role in a row are refused."""
+    merges_runs: bool = False
+    """Messages of one role in a row are one turn, to be answered as a whole."""
     places_system: bool = False
     """A system message in the middle must follow a user's message, and an assistant's must follow it."""
     binds_thinking: bool = False

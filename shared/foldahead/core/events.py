@@ -59,7 +59,10 @@ class CompactionFailed(Struct, frozen=True, kw_only=True, tag_field="type", tag=
 
 
 class SessionSwapped(Struct, frozen=True, kw_only=True, tag_field="type", tag="session.swapped"):
-    """The first view in which a summary stands for its span. Tokens are pending tokens."""
+    """The first view in which a summary stands for its span. Tokens are pending tokens.
+
+    `waited_turns`: turns before this one that were due for a swap and had nothing ready.
+    """
 
     session_id: str
     turn_id: str
@@ -68,6 +71,7 @@ class SessionSwapped(Struct, frozen=True, kw_only=True, tag_field="type", tag="s
     tokens_before: int
     tokens_after: int
     cache_key: str | None = None
+    waited_turns: int = 0
 
 
 class SessionElided(Struct, frozen=True, kw_only=True, tag_field="type", tag="session.elided"):
@@ -149,12 +153,14 @@ def safe_message(error: BaseException) -> str:
     return redact(" ".join(str(error).split()))[:_MOST_MESSAGE_CHARS]
 
 
-def events_of(plan: Plan, session: str, turn_id: str, degraded_before: str) -> list[Event]:
+def events_of(
+    plan: Plan, session: str, turn_id: str, degraded_before: str, waited_turns: int = 0
+) -> list[Event]:
     """What a plan that was carried out is to be reported as. `degraded_before`: what the view stood on, if degraded."""
     span = next((record for record in plan.records if record.stands_for_span), None)
     match plan.outcome:
         case "swapped" if span is not None:
-            return _swapped(plan, span, session, turn_id, degraded_before)
+            return _swapped(plan, span, session, turn_id, degraded_before, waited_turns)
         case "elided":
             count = sum(len(record.stubs or {}) for record in plan.records)
             return [
@@ -172,7 +178,9 @@ def events_of(plan: Plan, session: str, turn_id: str, degraded_before: str) -> l
             return []
 
 
-def _swapped(plan: Plan, span: Record, session: str, turn_id: str, degraded_before: str) -> list[Event]:
+def _swapped(
+    plan: Plan, span: Record, session: str, turn_id: str, degraded_before: str, waited_turns: int
+) -> list[Event]:
     events: list[Event] = [
         SessionSwapped(
             session_id=session,
@@ -182,6 +190,7 @@ def _swapped(plan: Plan, span: Record, session: str, turn_id: str, degraded_befo
             tokens_before=plan.tokens_before,
             tokens_after=plan.tokens_after,
             cache_key=span.cache_key,
+            waited_turns=waited_turns,
         )
     ]
     if degraded_before and span.reason is None:

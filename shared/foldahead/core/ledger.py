@@ -43,7 +43,7 @@ class Ledger:
         self.turn_starts: list[int] = []
         self.faults: list[Fault] = []
         self._cuttable: list[bool] = []
-        self._pairing = Pairing()
+        self._pairing = Pairing(merges_runs=dialect.profile.merges_runs)
         self._observations = Observations()
         self._real_users: list[int] = []
         self._systems: list[int] = []
@@ -156,7 +156,7 @@ def bodies_of(messages: list[Any], ledger: Ledger, start: int, end: int) -> list
 
     Ends before the first message that no longer gives the head that it had: one that was edited in place.
     """
-    pairing = Pairing()
+    pairing = Pairing(merges_runs=ledger.dialect.profile.merges_runs)
     found: list[bytes] = []
     for at in range(ledger.turn_start_at(start), end):
         body = canonical.encode(pairing.step(ledger.dialect.read(messages[at], at)).message)

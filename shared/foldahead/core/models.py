@@ -1,8 +1,10 @@
-"""What is known of models: window, prices, thinking. Dated data; an unknown model is said aloud, never guessed at.
+"""What is known of models: window, prices, thinking. Dated data; an unknown model is said aloud, never
+guessed at.
 
-Read on `AS_OF` from platform.claude.com ("Pricing", "Models", "Effort") for the models in the list of anthropic
-2.14.0, and those that were retired since. A model without a price cannot summarise. Servers take more models, or
-other prices, from the file that FOLDAHEAD_MODELS_FILE names (docs/operations.md, "Models and prices").
+Read on `AS_OF` from platform.claude.com ("Pricing", "Models", "Effort") for the models in the list of
+anthropic 2.14.0, and those that were retired since. A model without a price cannot summarise. Servers take
+more models, or other prices, from the file that FOLDAHEAD_MODELS_FILE names (docs/operations.md, "Models and
+prices").
 """
 
 import re
@@ -16,7 +18,9 @@ _PICO_PER_USD_A_MILLION = 1_000_000
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """Dollars per million tokens. `cache_write` is the five-minute one, `cache_write_1h` by rule twice the input."""
+    """Dollars per million tokens. `cache_write` is the five-minute one, `cache_write_1h` by rule twice the
+    input.
+    """
 
     input: float
     output: float
@@ -25,16 +29,22 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
     cache_write_1h: float = 0.0
 
     def picodollars(
-        self, *, input: int = 0, output: int = 0, cache_read: int = 0, cache_write: int = 0, cache_write_1h: int = 0
+        self,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        cache_write_1h_tokens: int = 0,
     ) -> int:
-        """What so many tokens cost, exactly: a price per million in dollars is a whole number of picodollars a token."""
+        """What so many tokens cost, exactly: dollars a million are a whole number of picodollars a token."""
         long_write = self.cache_write_1h or 2 * self.input
         return (
-            input * _pico(self.input)
-            + output * _pico(self.output)
-            + cache_read * _pico(self.cache_read)
-            + cache_write * _pico(self.cache_write)
-            + cache_write_1h * _pico(long_write)
+            input_tokens * _pico(self.input)
+            + output_tokens * _pico(self.output)
+            + cache_read_tokens * _pico(self.cache_read)
+            + cache_write_tokens * _pico(self.cache_write)
+            + cache_write_1h_tokens * _pico(long_write)
         )
 
 
@@ -63,20 +73,22 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.dear if self.dear and prompt_tokens > self.band_tokens else self.price
 
 
-def _claude(input: float, output: float, *, read: float = 0.0, binds: bool = False) -> Model:
-    """A model that thinks by itself, with a window of a million tokens; `read` where it is not a tenth of the input."""
+def _claude(into: float, out: float, *, read: float = 0.0, binds: bool = False) -> Model:
+    """A model that thinks by itself, with a window of a million tokens; `read` where it is not a tenth of
+    `into`.
+    """
     return Model(
         window_tokens=1_000_000,
-        price=Price(input, output, read or input * 0.1, input * 1.25),
+        price=Price(into, out, read or into * 0.1, into * 1.25),
         binds_thinking=binds,
         thinks=True,
         effort=True,
     )
 
 
-def _older(input: float, output: float, effort: bool = False) -> Model:
+def _older(into: float, out: float, effort: bool = False) -> Model:
     """A model that thinks only when asked to, with a window of 200,000 tokens."""
-    price = Price(input, output, input * 0.1, input * 1.25)
+    price = Price(into, out, into * 0.1, into * 1.25)
     return Model(window_tokens=200_000, output_tokens=64_000, price=price, effort=effort)
 
 
@@ -125,13 +137,17 @@ _SPELLING = re.compile(
 
 
 def bare_name(name: str) -> str:
-    """A model's name as the Claude API has it, from any spelling; other names as they are, without provider."""
+    """A model's name as the Claude API has it, from any spelling; other names as they are, without
+    provider.
+    """
     found = _SPELLING.fullmatch(name)
     return found[1].replace(".", "-") if found else name.partition(":")[2] or name
 
 
 def find_model(name: str, more: Mapping[str, Model] | None = None) -> Model | None:
-    """What is known of a model, by any of its spellings; None when nothing is. What `more` says of a model wins."""
+    """What is known of a model, by any of its spellings; None when nothing is. What `more` says of a model
+    wins.
+    """
     bare = bare_name(name)
     for known in (more or {}, MODELS):
         for spelling in (name, bare):

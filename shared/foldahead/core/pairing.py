@@ -52,9 +52,13 @@ class Step(Struct, frozen=True):
 
 
 class Pairing:
-    """The state after some messages; `step` takes the next. A run of assistant messages is one unit."""
+    """The state after some messages; `step` takes the next.
 
-    def __init__(self) -> None:
+    `merges_runs`: a run of assistant messages is one unit; otherwise each of them is answered by itself.
+    """
+
+    def __init__(self, *, merges_runs: bool) -> None:
+        self._merges_runs = merges_runs
         self._calls: list[_Asked] = []
         self._index = 0
         self._last_role = ""
@@ -75,8 +79,8 @@ class Pairing:
         """Take the next message of the history."""
         faults: list[Fault] = []
         late: list[_Asked] = []
-        opens_turn = message.role == "assistant" and self._last_role != "assistant"
-        joins_run = message.role == "assistant" and not opens_turn
+        joins_run = self._merges_runs and message.role == self._last_role == "assistant"
+        opens_turn = message.role == "assistant" and not joins_run
         if opens_turn:
             self._begin_run(faults)
         cuttable = self.cuttable and not joins_run

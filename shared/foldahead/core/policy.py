@@ -99,6 +99,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 POLICY_FIELDS = Policy.__struct_fields__
 
+_MOST = 2**31 - 1
+"""What a database's integer holds. Policies come from agents: no number of one may stop the servers."""
 _LEAST: dict[str, float] = {
     "hard_cap_tokens": 2,
     "preserve_recent_turns": 0,
@@ -145,8 +147,8 @@ def _check_ranges(policy: Policy) -> None:
     for name, least in _LEAST.items():
         value: object = getattr(policy, name)
         fractional = name == "max_cost_per_session_usd" and isinstance(value, float)
-        if not (_whole(value) or fractional) or not value >= least:  # type: ignore[operator]
-            raise InvalidPolicy(f"{name}: expected a number of at least {least:g}, got {value!r}")
+        if not (_whole(value) or fractional) or not least <= value <= _MOST:  # type: ignore[operator]
+            raise InvalidPolicy(f"{name}: expected a number of at least {least:g} and at most {_MOST}, got {value!r}")
     for name in _RATIOS:
         ratio: object = getattr(policy, name)
         if not isinstance(ratio, int | float) or isinstance(ratio, bool) or not 0 < ratio <= 1:
@@ -162,7 +164,7 @@ def _check_ranges(policy: Policy) -> None:
             raise InvalidPolicy(f"{name}: expected a text, got {text!r}")
     for name in ("threshold_tokens", "window_tokens"):
         value = getattr(policy, name)
-        if value is not None and value != "auto" and (not _whole(value) or value < 1):
-            raise InvalidPolicy(f"{name}: expected a whole number of at least 1, got {value!r}")
+        if value is not None and value != "auto" and (not _whole(value) or not 1 <= value <= _MOST):
+            raise InvalidPolicy(f"{name}: expected a whole number from 1 to {_MOST}, got {value!r}")
     if not isinstance(policy.pinned, tuple) and not callable(policy.pinned):
         raise InvalidPolicy(f"pinned: expected indices of messages or a function, got {policy.pinned!r}")

@@ -48,6 +48,11 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.cache_key or f"{self.reason}:{self.head_end}"
 
     @property
+    def refused_marks(self) -> tuple[str, ...]:
+        """Of a withdrawal: the marks of what is never to be shown again for its span."""
+        return (self.cache_key,) if self.cache_key else (f"extract:{self.head_end}", f"truncated:{self.head_end}")
+
+    @property
     def withdraws(self) -> bool:
         """Whether it takes back all that was recorded of these messages: a provider had refused the view."""
         return self.kind == "swapped" and self.message is None

@@ -1,10 +1,10 @@
 """A span as plain text for a summariser: who said what, results and arguments capped, secrets redacted.
 
     [transcript 7f3a... begins]
-    (0) user: ...
-    (1) assistant: ...
-        call toolu_1 read_file: {"path": "..."}
-    (2) user:
+    [7f3a9c] (0) user: ...
+    [7f3a9c] (1) assistant: ...
+        call read_file: {"path": "..."}
+    [7f3a9c] (2) user:
         result of read_file: ... [… 18,204 of 20,204 characters left out …]
     [transcript 7f3a... ends]
 
@@ -21,6 +21,8 @@ from foldahead.core.redact import redact
 from foldahead.core.wrapper import neutralise
 
 _INDENT = "    "
+MARK_CHARS = 6
+"""Of the nonce, in front of every message."""
 _MARGIN_CHARS = 4_096
 """What is looked at beyond a cut, so that a secret across it is known for one."""
 
@@ -28,11 +30,13 @@ _MARGIN_CHARS = 4_096
 def render_span(messages: Sequence[Message], tool_result_cap: int, nonce: str) -> str:
     """The transcript of a span. `tool_result_cap`: how many characters of a result or of arguments stay."""
     names: dict[str, str] = {}
+    # A result may hold a line that looks like a message of its own; the mark in front of one it cannot know.
+    mark = f"[{nonce[:MARK_CHARS]}] " if nonce else ""
     lines = [f"[transcript {nonce} begins]"]
     for at, message in enumerate(messages):
         parts = [part for block in message.blocks for part in _rendered(block, tool_result_cap, names)]
         first = parts.pop(0) if parts and isinstance(message.blocks[0], Text) else ""
-        lines.append(f"({at}) {message.role}: {first}".rstrip())
+        lines.append(f"{mark}({at}) {message.role}: {first}".rstrip())
         lines += [_INDENT + part for part in parts]
     lines.append(f"[transcript {nonce} ends]")
     return neutralise("\n".join(lines))

@@ -1,9 +1,17 @@
 """How a session stands: what the agent's side tells the servers, and what they have ready for it."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from foldahead.core.policy import Policy
 from foldahead.core.request import SummaryKind
+
+
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""Indices and tokens. Bounded where they are read: what comes from an agent goes into rows and arithmetic."""
+Head = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Quantity = Annotated[float, Meta(ge=-1e9, le=1e9)]
 
 
 class Ready(Struct, frozen=True, kw_only=True):
@@ -12,13 +20,13 @@ class Ready(Struct, frozen=True, kw_only=True):
     cache_key: str
     kind: SummaryKind
     model: str
-    start: int
-    end: int
-    head_end: bytes
+    start: Count
+    end: Count
+    head_end: Head
     text: str
     block: bytes = b""
     """`native`: the block that the provider signed, JSON, byte for byte."""
-    summary_tokens: int = 0
+    summary_tokens: Count = 0
 
 
 class Offer(Struct, frozen=True, kw_only=True):
@@ -27,31 +35,35 @@ class Offer(Struct, frozen=True, kw_only=True):
     `span_estimate_tokens` is uncalibrated (part of a cache key); `span_tokens` calibrated.
     """
 
-    start: int
-    end: int
-    head_start: bytes
-    head_end: bytes
-    span_estimate_tokens: int
-    span_tokens: int
+    start: Count
+    end: Count
+    head_start: Head
+    head_end: Head
+    span_estimate_tokens: Count
+    span_tokens: Count
+
+    def __post_init__(self) -> None:
+        if self.end <= self.start:
+            raise ValueError(f"expected a span that ends after its start {self.start}, got {self.end}")
 
 
 class Shown(Struct, frozen=True, kw_only=True):
     """The newest summary that a session has, in its view or ready for it: what the next one folds in."""
 
     cache_key: str
-    start: int
-    end: int
-    head_end: bytes
-    summary_tokens: int
+    start: Count
+    end: Count
+    head_end: Head
+    summary_tokens: Count
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
     """Provider's tokens per estimated token (`slope`), and the request that the next difference is taken to."""
 
-    slope: float = 1.0
-    samples: int = 0
-    context_tokens: int = 0
-    estimate_tokens: int = 0
+    slope: Quantity = 1.0
+    samples: Count = 0
+    context_tokens: Count = 0
+    estimate_tokens: Count = 0
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -59,16 +71,16 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     dialect: str
     policy: Policy
-    messages: int
-    head: bytes
-    turns: int
+    messages: Count
+    head: Head
+    turns: Count
     turn_id: str
-    pending_tokens: int
-    prefix_tokens: int
-    tail_tokens: int
-    growth_tokens: float
+    pending_tokens: Count
+    prefix_tokens: Count
+    tail_tokens: Count
+    growth_tokens: Quantity
     """Robust mean of pending tokens gained a turn."""
-    interval_s: float
+    interval_s: Quantity
     """Robust mean of the time between two turns."""
     calibration: Calibration = Calibration()
     model: str = ""
@@ -77,6 +89,6 @@ class Standing(Struct, frozen=True, kw_only=True):
     offer: Offer | None = None
     no_offer_reason: str = ""
     shown: Shown | None = None
-    stalled: int = 0
+    stalled: Count = 0
     """Compactions in a row that had no effect."""
     at_hard_cap: bool = False

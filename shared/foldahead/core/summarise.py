@@ -1,4 +1,6 @@
-"""From a span and a summariser's answer to a summary that may be swapped in. Pure; the call itself is the edge's."""
+"""From a span and a summariser's answer to a summary that may be swapped in. Pure; the call itself is the
+edge's.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,7 +14,9 @@ from foldahead.core.tokens import estimate, estimate_text
 from foldahead.core.wrapper import wrap
 
 INDEX_RATIO = 0.03
-"""Part of the span that the mechanical index may take: 2 % of it held 94 % of what 29 real sessions needed, 5 % all."""
+"""Part of the span that the mechanical index may take: 2 % of it held 94 % of what 29 real sessions
+needed, 5 % all.
+"""
 LEAST_INDEX_TOKENS = 60
 
 
@@ -31,7 +35,9 @@ def with_index(text: str, messages: Sequence[Message], parent: str = "") -> str:
 
 
 def nonce_of(request: SummaryRequest) -> str:
-    """The mark around a transcript: a hash that commits to all of it, so nobody who wrote any of it can have known it."""
+    """The mark around a transcript: a hash that commits to all of it, so nobody who wrote any of it can
+    have known it.
+    """
     return hashlib.sha256(f"nonce:{request.cache_key}".encode()).hexdigest()[:20]
 
 

@@ -14,6 +14,8 @@ class TrackedHistory:
         self.dialect = dialect
         self.ledger = Ledger(dialect)
         self.messages: list[Any] = []
+        self.revision = 0
+        """Counts up when messages seen before come in another form."""
         self._prints: list[int] = []
 
     def __len__(self) -> int:
@@ -40,6 +42,7 @@ class TrackedHistory:
         changed = self._changed(history, touched)
         if not all(bodies_of(history, self.ledger, at, at + 1) for at in changed):
             return False
+        self.revision += bool(changed)
         for at in changed:
             self.messages[at] = history[at]
             self._prints[at] = fingerprint(history[at])

@@ -72,11 +72,14 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
     withdrawn = 0
     refused: set[str] = set()
     for record in records:
-        if not _made_from(record, ledger):
+        if not made_from(record, ledger):
             continue
         if record.withdraws:
-            refused.update(span.mark for span in spans)
-            spans, edits, pins = [], [edit for edit in edits if edit.start >= record.end], set[int]()
+            refused.update(record.refused_marks)
+            refused.update(span.mark for span in spans if span.end <= record.end)
+            spans = [span for span in spans if span.end > record.end]
+            edits = [edit for edit in edits if edit.start >= record.end]
+            pins -= set(range(record.end))
             withdrawn = max(withdrawn, record.end)
         elif record.stands_for_span:
             spans = [span for span in spans if span.end <= record.start or span.start >= record.end]
@@ -98,7 +101,8 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
     )
 
 
-def _made_from(record: Record, ledger: Ledger) -> bool:
+def made_from(record: Record, ledger: Ledger) -> bool:
+    """Whether a record tells of this very history."""
     return (
         record.end <= len(ledger)
         and ledger.heads[record.end].hex() == record.head_end

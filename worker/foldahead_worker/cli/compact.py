@@ -28,7 +28,8 @@ def compact(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A text that is taken for the summariser's answer. Without it rules make the summary: never a paid call.",
+            help="A text that is taken for the summariser's answer. Without it rules make the summary: "
+            "never a paid call.",
             show_default=False,
         ),
     ] = None,

@@ -1,8 +1,8 @@
 """What ends a command early, one class for each exit status, and the one line that is said about it.
 
-    CommandFault
-    ├── BadInput      what was given cannot be used: mend it. Exit status 2
-    └── Unavailable   something of ours, or a service, is not there: start it. Exit status 1
+CommandFault
+├── BadInput      what was given cannot be used: mend it. Exit status 2
+└── Unavailable   something of ours, or a service, is not there: start it. Exit status 1
 """
 
 import redis

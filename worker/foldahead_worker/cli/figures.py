@@ -13,3 +13,11 @@ def short(count: int) -> str:
 def share(now: int, before: int) -> str:
     """How much smaller `now` is than `before`, as in 43%; empty when it is not."""
     return f"{1 - now / before:.0%}" if before and now < before else ""
+
+
+def ago(milliseconds: int) -> str:
+    """A time as people say it: 800 ms, 12 s, 5 min, 3 h."""
+    for unit, size in (("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if milliseconds >= 2 * size:
+            return f"{milliseconds // size} {unit}"
+    return f"{milliseconds} ms"

@@ -13,7 +13,7 @@ EXTRA = frozenset({"typer", "rich", "redis", "msgspec", "celery", "sqlalchemy"})
 def main() -> int:
     """Run the command line; the exit status. The script calls it without arguments."""
     try:
-        from foldahead_worker.cli.run import run  # noqa: PLC0415 - without its packages the command says what to install
+        from foldahead_worker.cli.run import run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise

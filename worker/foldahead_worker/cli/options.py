@@ -21,9 +21,7 @@ FormatOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for programs.")]
 SessionOption = Annotated[
     str | None,
-    typer.Option(
-        "--session", metavar="NAME", help="Which session of a file that holds several.", show_default=False
-    ),
+    typer.Option("--session", metavar="NAME", help="Which session of a file that holds several.", show_default=False),
 ]
 FileArgument = Annotated[
     Path,

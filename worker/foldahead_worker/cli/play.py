@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,12 +24,12 @@ from foldahead_worker.playing.result import session_object, totals_object
 from foldahead_worker.settings import Settings, names_a_redis, read_settings
 
 MOST_JOBS = 64
+BOOKS_S = 2.0
+"""What a worker did is told a moment after the session has it."""
 
 
 def play(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Recorded sessions.", show_default=False)
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recorded sessions.", show_default=False)],
     as_json: JsonOption = False,
     jobs: Annotated[
         int, typer.Option(min=1, max=MOST_JOBS, metavar="N", help="Sessions side by side, a process each.")
@@ -96,10 +96,10 @@ def play(
     chosen = _recordings(files, format, session or [])
     base = _base_task(workspace, values_from(settings or ()), turn_seconds, fresh_process=fresh_process, out=out)
     stop_in_order()
-    with _stack(summary_seconds) as stack:
-        rules = stack.summarizer == "extract" or not stack.anthropic_api_key
-        base = msgspec.structs.replace(base, redis_url=stack.redis_url, rules_only=rules)
-        result = _play(_tasks(base, chosen, format), jobs, quiet=as_json)
+    with _stack(summary_seconds) as (running, check):
+        rules = running.summarizer == "extract" or not running.anthropic_api_key
+        base = msgspec.structs.replace(base, redis_url=running.redis_url, rules_only=rules)
+        result = _play(_tasks(base, chosen, format), jobs, check, quiet=as_json)
     print_notes(note for imported in chosen for note in _notes(imported))
     if as_json:
         print_json(result)
@@ -145,6 +145,7 @@ def _base_task(
         file="",
         format="auto",
         session="",
+        label="",
         name="",
         workspace=workspace or f"play-{secrets.token_hex(4)}",
         redis_url="",
@@ -156,25 +157,25 @@ def _base_task(
 
 
 def _tasks(base: Task, chosen: list[ImportResult], format: str) -> list[Task]:  # noqa: A002
-    """One task for each session, with names that no two of them share."""
+    """One task for each session. Labels are unique in a run, names in a workspace however often it is played in."""
+    run = secrets.token_hex(3)
     tasks: list[Task] = []
     taken: set[str] = set()
     for result in chosen:
         for one in result.sessions:
             stem = Path(result.file).stem
-            name = wanted = one.name if one.name == stem else f"{stem}/{one.name}"
-            while name in taken:
-                name = f"{wanted}#{len(taken) + 1}"
-            taken.add(name)
-            tasks.append(
-                msgspec.structs.replace(base, file=result.file, format=format, session=one.name, name=name)
-            )
+            label = wanted = one.name if one.name == stem else f"{stem}/{one.name}"
+            while label in taken:
+                label = f"{wanted}#{len(taken) + 1}"
+            taken.add(label)
+            task = {"file": result.file, "format": format, "session": one.name, "label": label}
+            tasks.append(msgspec.structs.replace(base, **task, name=f"{label}@{run}"))
     return tasks
 
 
 @contextlib.contextmanager
-def _stack(summary_s: float | None) -> Iterator[Settings]:
-    """The settings of a stack that runs: the user's, or one of our own for as long as this takes."""
+def _stack(summary_s: float | None) -> Generator[tuple[Settings, Callable[[], None]]]:
+    """The settings of a stack that runs, the user's or our own for as long as this takes; and a check that it does."""
     # Imported here: what starts servers is not needed to say that a file is broken.
     from foldahead_worker.cli.reaching import expect_stack
     from foldahead_worker.stack import private_stack
@@ -187,21 +188,21 @@ def _stack(summary_s: float | None) -> Iterator[Settings]:
                 "or start the worker with FOLDAHEAD_SUMMARY_DELAY_S"
             )
         expect_stack(settings)
-        yield settings
+        yield settings, lambda: None
         return
     own = msgspec.structs.replace(settings, summary_delay_s=summary_s or settings.summary_delay_s)
     with private_stack(own) as stack:
-        yield stack.settings
+        yield stack.settings, stack.check
 
 
-def _play(tasks: list[Task], jobs: int, *, quiet: bool) -> dict[str, Any]:
+def _play(tasks: list[Task], jobs: int, check: Callable[[], None], *, quiet: bool) -> dict[str, Any]:
     if not tasks:
         raise BadInput("no session in these files")
     began_s = time.monotonic()
     hearing = Hearing(tasks[0].redis_url, tasks[0].workspace)
     with LiveTable(tasks, quiet=quiet) as table:
-        played = play_side_by_side(tasks, jobs, table.note, table.done)
-    hearing.listen()
+        played = play_side_by_side(tasks, jobs, table.note, table.done, check)
+    hearing.listen_to_the_end(BOOKS_S)
     heard = [hearing.heard(one.name) for one in played]
     hearing.close()
     return {
@@ -213,4 +214,3 @@ def _play(tasks: list[Task], jobs: int, *, quiet: bool) -> dict[str, Any]:
 def _notes(imported: ImportResult) -> Iterator[str]:
     for note in imported.notes:
         yield f"{imported.file}: {note}"
-

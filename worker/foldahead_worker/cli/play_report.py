@@ -46,10 +46,10 @@ class LiveTable:
     def note(self, played: Played) -> None:
         """One turn more."""
         with self._lock:
-            bar = self._bars.get(played.name)
+            bar = self._bars.get(played.label)
             if bar is None:
-                name = played.name if len(played.name) <= NAME_CHARS else f"{played.name[: NAME_CHARS - 3]}..."
-                bar = self._bars[played.name] = self._progress.add_task(name, total=played.turns, news="")
+                name = played.label if len(played.label) <= NAME_CHARS else f"{played.label[: NAME_CHARS - 3]}..."
+                bar = self._bars[played.label] = self._progress.add_task(name, total=played.turns, news="")
             saved = share(played.tokens_sent, played.tokens_sent_without)
             news = f"{played.swaps} swaps  {saved:>5}" if played.swaps else ""
             self._progress.update(bar, completed=played.turn, news=news)
@@ -59,11 +59,11 @@ class LiveTable:
         with self._lock:
             self._done += 1
             self._progress.update(self._all, completed=self._done)
-            if (bar := self._bars.pop(played.name, None)) is not None:
+            if (bar := self._bars.pop(played.label, None)) is not None:
                 self._progress.remove_task(bar)
         if self._lines:
             sys.stderr.write(
-                f"{self._done}/{self._sessions} {one_line(played.name)}: {played.turns} turns, "
+                f"{self._done}/{self._sessions} {one_line(played.label)}: {played.turns} turns, "
                 f"{len(played.swaps)} swaps\n"
             )
 
@@ -89,16 +89,20 @@ def print_result(result: dict[str, Any]) -> None:
 
 
 def _table(sessions: Sequence[dict[str, Any]], totals: dict[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="faint", show_footer=len(sessions) > 1)
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="faint", show_footer=len(sessions) > 1)
     table.add_column("file", "together", overflow="ellipsis", no_wrap=True, max_width=22)
-    table.add_column("session", overflow="ellipsis", no_wrap=True, max_width=16)
-    table.add_column("turns", f"{totals['turns']:,}", justify="right", no_wrap=True)
-    table.add_column("swaps", f"{totals['swaps']:,}", justify="right", no_wrap=True)
-    table.add_column("sent", short(totals["tokens_sent"]), justify="right", no_wrap=True)
-    table.add_column("without", short(totals["tokens_sent_without"]), justify="right", no_wrap=True)
-    saved = share(totals["tokens_sent"], totals["tokens_sent_without"])
-    table.add_column("saved", Text(saved, style="good"), justify="right", no_wrap=True)
-    table.add_column("worst ms", f"{_worst_ms(totals):.1f}", justify="right", no_wrap=True)
+    table.add_column("session", overflow="ellipsis", no_wrap=True, max_width=13)
+    saved = Text(share(totals["tokens_sent"], totals["tokens_sent_without"]), style="good")
+    figures: list[tuple[str, str | Text]] = [
+        ("turns", f"{totals['turns']:,}"),
+        ("swaps", f"{totals['swaps']:,}"),
+        ("sent", short(totals["tokens_sent"])),
+        ("without", short(totals["tokens_sent_without"])),
+        ("saved", saved),
+        ("worst ms", f"{totals['added_ms_max']:.1f}"),
+    ]
+    for name, total in figures:
+        table.add_column(name, total, justify="right", no_wrap=True, min_width=max(len(name), 5))
     for session in sessions:
         table.add_row(
             one_line(Path(session["file"]).name),
@@ -108,24 +112,17 @@ def _table(sessions: Sequence[dict[str, Any]], totals: dict[str, Any]) -> Table:
             short(session["tokens_sent"]),
             short(session["tokens_sent_without"]),
             Text(share(session["tokens_sent"], session["tokens_sent_without"]), style="good"),
-            f"{_session_worst_ms(session):.1f}",
+            f"{session['added_ms_max']:.1f}",
         )
     return table
 
 
-def _worst_ms(totals: dict[str, Any]) -> float:
-    return max(totals["swap_added_ms_max"], totals["no_swap_added_ms"]["p99"])
-
-
-def _session_worst_ms(session: dict[str, Any]) -> float:
-    swaps: list[float] = [swap["added_ms"] for swap in session["swaps"]]
-    return max([session["no_swap_added_ms"]["p99"], *swaps])
-
-
 def _print_remarks(console: Console, session: dict[str, Any]) -> None:
     remarks: list[tuple[str, str]] = [("bad", f"not valid: {fault}") for fault in session["validity_faults"][:FEW]]
-    for one in session["degraded"][:FEW]:
-        remarks.append(("warn", f"turn {one['turn']}: at the hard cap with nothing ready, {one['how']}"))
+    remarks += [
+        ("warn", f"turn {one['turn']}: at the hard cap with nothing ready, {one['how']}")
+        for one in session["degraded"][:FEW]
+    ]
     late = [swap["turn"] for swap in session["swaps"] if not swap["ready_before_needed"]]
     if late:
         remarks.append(("warn", f"late: the summary was not ready when it was needed (turn {late[0]})"))

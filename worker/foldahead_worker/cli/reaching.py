@@ -10,7 +10,7 @@ from foldahead_worker.server import connect
 from foldahead_worker.settings import Settings
 
 LIBRARY = "foldahead"
-PING_S = 2.0
+PING_S = 1.5
 HOW = "start them with `foldahead up`, or `foldahead watch` and `foldahead work`"
 
 
@@ -29,7 +29,7 @@ def workers_alive(settings: Settings, *, all_of_them: bool = True) -> list[str]:
     control: Any = make_app(settings).control
     try:
         replies: list[dict[str, Any]] = control.ping(timeout=PING_S, limit=None if all_of_them else 1)
-    except Exception as error:  # noqa: BLE001 - whatever the transport raises, nobody answered
+    except Exception as error:  # whatever the transport raises: nobody answered
         raise Unavailable(f"workers cannot be asked through the broker: {type(error).__name__}: {error}") from error
     return sorted(name for reply in replies for name in reply)
 

@@ -1,5 +1,6 @@
 """All commands in one Typer app, and what becomes of their errors."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -8,9 +9,21 @@ from typing import Annotated
 import typer
 
 from foldahead_worker.cli.compact import compact
+from foldahead_worker.cli.db import db
+from foldahead_worker.cli.demo import demo
+from foldahead_worker.cli.doctor import doctor
 from foldahead_worker.cli.faults import fault_of, one_line
+from foldahead_worker.cli.flower import flower
+from foldahead_worker.cli.health import health
+from foldahead_worker.cli.inspect import inspect
 from foldahead_worker.cli.play import play
+from foldahead_worker.cli.policy import policy
+from foldahead_worker.cli.replay import replay
 from foldahead_worker.cli.serve import watch, work
+from foldahead_worker.cli.spend import resume, spend
+from foldahead_worker.cli.status import status
+from foldahead_worker.cli.top import top
+from foldahead_worker.cli.up import up
 
 HELP = """foldahead compacts long agent sessions before they fill up.
 
@@ -46,15 +59,21 @@ def make_cli() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     cli.callback()(_root)
-    cli.command(rich_help_panel="Try it")(compact)
-    cli.command(rich_help_panel="Try it")(play)
-    cli.command(rich_help_panel="Run it")(watch)
-    cli.command(rich_help_panel="Run it")(work)
+    for command in (demo, compact, play, replay):
+        cli.command(rich_help_panel="Try it")(command)
+    for command in (up, watch, work, flower):
+        cli.command(rich_help_panel="Run it")(command)
+    for command in (status, top, inspect, health, doctor, spend, resume):
+        cli.command(rich_help_panel="Look after it")(command)
+    cli.add_typer(policy, name="policy", rich_help_panel="Look after it")
+    cli.add_typer(db, name="db", rich_help_panel="Look after it")
     return cli
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; the exit status. One line on standard error when it could not be done."""
+    # What the rooms below remark is for the logs of the servers (`logs.py`), not for a person at a prompt.
+    logging.getLogger("foldahead").addHandler(logging.NullHandler())
     command = typer.main.get_command(make_cli())
     try:
         result: object = command.main(list(arguments) or ["--help"], prog_name="foldahead", standalone_mode=False)

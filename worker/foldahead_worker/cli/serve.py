@@ -12,9 +12,7 @@ from foldahead_worker.settings import read_settings
 from foldahead_worker.stack import end_with_stdin, say_ready, terminate_self
 
 _log = logging.getLogger("foldahead.cli")
-ExitWithStdin = Annotated[
-    bool, typer.Option("--exit-with-stdin", help="End when standard input closes.", hidden=True)
-]
+ExitWithStdin = Annotated[bool, typer.Option("--exit-with-stdin", help="End when standard input closes.", hidden=True)]
 
 
 def watch(exit_with_stdin: ExitWithStdin = False) -> None:
@@ -33,8 +31,12 @@ def watch(exit_with_stdin: ExitWithStdin = False) -> None:
     settings = read_settings()
     configure_logs(settings.log_format)
     stop = threading.Event()
+
+    def on_signal(number: int, frame: object) -> None:  # noqa: ARG001
+        stop.set()
+
     for wanted in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(wanted, lambda *_: stop.set())
+        signal.signal(wanted, on_signal)
     if exit_with_stdin:
         end_with_stdin(stop.set)
     run_watcher(settings, stop, lambda: _ready("watch"))

@@ -133,6 +133,11 @@ class EmbeddedRedis:
         """The server's process id. Raises ServerFailed when there is none."""
         return self._running().pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the server's process is there; whether it answers is another question."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Starts the server and waits until it answers.
 

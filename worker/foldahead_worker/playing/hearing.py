@@ -1,6 +1,7 @@
 """What the servers said of the sessions of a run: summaries made, taken from the cache, failed."""
 
 import json
+import time
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from foldahead import keys
 
 _A_READ = 500
+_EVERY_S = 0.02
 
 
 class Heard(Struct, frozen=True, kw_only=True):
@@ -36,8 +38,7 @@ class Hearing:
         self._reused: Counter[str] = Counter()
         self._cost_usd: Counter[str] = Counter()
         self._failed: dict[str, list[str]] = {}
-        self.started: Counter[str] = Counter()
-        """Summaries that a worker began, by session."""
+        self._started = 0
 
     def listen(self) -> None:
         """Take in what was said since the last time."""
@@ -45,6 +46,18 @@ class Hearing:
             for entry_id, fields in entries:
                 self._last = entry_id
                 self._take(json.loads(fields[b"event"]))
+
+    def listen_to_the_end(self, timeout_s: float) -> None:
+        """Listen until every summary that was begun has ended, for so long at most."""
+        until_s = time.monotonic() + timeout_s
+        self.listen()
+        while time.monotonic() < until_s and self._open() > 0:
+            time.sleep(_EVERY_S)
+            self.listen()
+
+    def _open(self) -> int:
+        ended = self._paid.total() + sum(map(len, self._failed.values()))
+        return self._started - ended
 
     def heard(self, session: str) -> Heard:
         """What was said of a session."""
@@ -66,7 +79,7 @@ class Hearing:
         session = payload["session_id"]
         match event["type"]:
             case "session.compaction_started":
-                self.started[session] += 1
+                self._started += 1
             case "session.compaction_completed" if payload["cache_hit"]:
                 self._reused[session] += 1
             case "session.compaction_completed":

@@ -1,4 +1,4 @@
-"""Whether a provider would take a request: the stand-in's strict judges, and what the recording itself is to blame for."""
+"""Whether a provider would take a request: the stand-in's strict judges, and what is the recording's own fault."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,9 +19,7 @@ def faults_of(dialect: str, request: dict[str, Any]) -> list[Fault]:
     )
 
 
-def judged(
-    recording: ImportedSession, request: dict[str, Any], history: Sequence[Any]
-) -> tuple[list[str], list[str]]:
+def judged(recording: ImportedSession, request: dict[str, Any], history: Sequence[Any]) -> tuple[list[str], list[str]]:
     """Faults of a request that stands for a history: (ours, the recording's)."""
     found = faults_of(recording.dialect, request)
     if not found:

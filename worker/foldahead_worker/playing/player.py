@@ -99,14 +99,12 @@ class Player:
             self._tally.fault(turn.number, [], [str(fault) for fault in faults])
         if self._task.out:
             task = self._task
-            keep_request(
-                Path(task.out), task.name, self._recording.dialect, self._recording.name, turn.number, sent
-            )
+            keep_request(Path(task.out), task.label, self._recording.dialect, self._recording.name, turn.number, sent)
         self._on_turn(self._progress(turn), taken)
 
     def _progress(self, turn: Turn) -> Progress:
         return Progress(
-            name=self._task.name,
+            label=self._task.label,
             turn=turn.number,
             turns=len(self._turns),
             swaps=len(self._tally.swaps),
@@ -120,6 +118,7 @@ class Player:
         return SessionPlayed(
             session=self._recording.name,
             file=self._task.file,
+            label=self._task.label,
             name=self._task.name,
             messages=len(self._recording.messages),
             turns=len(self._turns),

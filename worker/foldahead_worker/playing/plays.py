@@ -12,8 +12,10 @@ class Task(Struct, frozen=True, kw_only=True):
     format: str
     session: str
     """Its name in the file."""
+    label: str
+    """What it is called in progress and file names: no other session of this run is called so."""
     name: str
-    """Its name in the stack, which no other session of this run has."""
+    """Its name in the stack."""
     workspace: str
     redis_url: str
     policy: dict[str, Any]
@@ -24,7 +26,7 @@ class Task(Struct, frozen=True, kw_only=True):
     """Folder for the requests; empty: they are not kept."""
     rules_only: bool = True
     """Whether the stack makes summaries by rules, whatever model the policy names."""
-    settle_timeout_s: float = 600.0
+    settle_timeout_s: float = 120.0
 
 
 class Swap(Struct, frozen=True, kw_only=True):
@@ -51,7 +53,7 @@ class Degraded(Struct, frozen=True, kw_only=True):
 class Progress(Struct, frozen=True, kw_only=True, tag=True):
     """One turn was played."""
 
-    name: str
+    label: str
     turn: int
     turns: int
     swaps: int
@@ -64,6 +66,7 @@ class SessionPlayed(Struct, frozen=True, kw_only=True, tag=True):
 
     session: str
     file: str
+    label: str
     name: str
     messages: int
     turns: int

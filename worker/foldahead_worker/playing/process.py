@@ -64,11 +64,10 @@ class PlayerProcess:
             if opened is not None:
                 opened.close()
 
-    def _hear(
-        self, process: subprocess.Popen[bytes], on_progress: OnProgress, words: IO[bytes]
-    ) -> SessionPlayed:
+    def _hear(self, process: subprocess.Popen[bytes], on_progress: OnProgress, words: IO[bytes]) -> SessionPlayed:
         for line in cast("IO[bytes]", process.stdout):
-            match msgspec.convert(json.loads(line), Said):
+            said: Said = msgspec.convert(json.loads(line), Said)
+            match said:
                 case Progress() as progress:
                     on_progress(progress)
                 case SessionPlayed() as played:
@@ -78,8 +77,8 @@ class PlayerProcess:
         status = process.wait()
         words.seek(0)
         lines = words.read().decode("utf8", "replace").strip().splitlines()
-        said = f"said: {lines[-1]}" if lines else f"ended with status {status}"
-        raise PlayFailed(f"{self._task.file}, session {self._task.session}: its player {said}")
+        how = f"said: {lines[-1]}" if lines else f"ended with status {status}"
+        raise PlayFailed(f"{self._task.file}, session {self._task.session}: its player {how}")
 
 
 def play_task(task: Task, on_progress: OnProgress) -> SessionPlayed | PlayFault:

@@ -29,6 +29,7 @@ def session_object(played: SessionPlayed, heard: Heard) -> dict[str, Any]:
             "p50": percentile(list(played.quiet_ms), 0.5),
             "p99": percentile(list(played.quiet_ms), 0.99),
         },
+        "added_ms_max": _worst_ms([played]),
         "failed": list(heard.failed),
         "elided_turns": played.elided_turns,
         "exhausted_turns": played.exhausted_turns,
@@ -55,6 +56,12 @@ def totals_object(played: Sequence[SessionPlayed], heard: Sequence[Heard], secon
         "reused": sum(one.reused for one in heard),
         "cost_usd": sum(one.cost_usd for one in heard),
         "no_swap_added_ms": {"p50": percentile(quiet_ms, 0.5), "p99": percentile(quiet_ms, 0.99)},
-        "swap_added_ms_max": max((swap.added_ms for one in played for swap in one.swaps), default=0.0),
+        "added_ms_max": _worst_ms(played),
         "seconds": round(seconds, 1),
     }
+
+
+def _worst_ms(played: Sequence[SessionPlayed]) -> float:
+    """The most that `request` added to a turn, with a swap or without."""
+    swaps_ms = [swap.added_ms for one in played for swap in one.swaps]
+    return round(max([*swaps_ms, *(value for one in played for value in one.quiet_ms)], default=0.0), 3)

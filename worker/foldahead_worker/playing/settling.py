@@ -1,13 +1,14 @@
 """Waiting where an agent never would: until what a session asked for is ready or has failed, so that runs repeat."""
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 import redis
 
 from foldahead import keys
 from foldahead.errors import Unreachable
 
+State = Literal["settled", "armed", "working"]
 _EVERY_S = 0.004
 NOBODY_LOOKS_S = 15.0
 """An armed session that is due for so long has no watcher."""
@@ -25,7 +26,7 @@ class Settler:
         False when `timeout_s` was not enough for a job. Raises Unreachable when no watcher looks.
         """
         started_s = time.monotonic()
-        while (state := self._state(member)) != "settled":
+        while (state := self.state(member)) != "settled":
             waited_s = time.monotonic() - started_s
             if state == "armed" and waited_s > NOBODY_LOOKS_S:
                 raise Unreachable("no watcher looks at sessions: start `foldahead watch`, or `foldahead up`")
@@ -34,11 +35,16 @@ class Settler:
             time.sleep(_EVERY_S)
         return True
 
+    def ready(self, member: str) -> frozenset[bytes]:
+        """Cache keys of the summaries that are at a session's disposal, whether or not it has heard of them."""
+        return frozenset(self._client.hkeys(keys.ready(member)))
+
     def close(self) -> None:
         """Give the connection back."""
         self._client.close()
 
-    def _state(self, member: str) -> str:
+    def state(self, member: str) -> State:
+        """How a session stands now."""
         pipeline = self._client.pipeline(transaction=False)
         pipeline.time()
         pipeline.zscore(keys.armed(keys.shard_of(member)), member)

@@ -34,9 +34,7 @@ class Tally:
         if by_rules:
             how = _WAYS_DOWN[taken.outcome]
             self.degraded.append(
-                Degraded(
-                    turn=taken.number, how=how, tokens_before=taken.tokens_before, tokens_after=taken.tokens_after
-                )
+                Degraded(turn=taken.number, how=how, tokens_before=taken.tokens_before, tokens_after=taken.tokens_after)
             )
         if taken.outcome == "swapped":
             self._swapped(taken, in_time=not (by_rules or self._late))

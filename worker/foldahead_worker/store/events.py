@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 
 from foldahead_worker.store.engine import Store
 from foldahead_worker.store.rows import all_of, chunks, columns_of, values_of
 from foldahead_worker.store.schema import events
+
+NEWEST_AMONG = 10_000
+"""Events that are looked through for the newest of a kind: no index is kept for that."""
 
 
 class EventRow(Struct, frozen=True, kw_only=True):
@@ -46,3 +49,12 @@ def events_after(
         query = query.where(row.session == session)
     with store.reading() as connection:
         return all_of(connection, query.order_by(row.id).limit(limit), EventRow)
+
+
+def newest_events(store: Store, kinds: Sequence[str], limit: int) -> tuple[EventRow, ...]:
+    """The newest events of some kinds, newest first, among the last `NEWEST_AMONG`."""
+    row = events.c
+    newest = select(func.max(row.id)).scalar_subquery()
+    query = select(*columns_of(events, EventRow)).where(row.id > newest - NEWEST_AMONG, row.kind.in_(kinds))
+    with store.reading() as connection:
+        return all_of(connection, query.order_by(row.id.desc()).limit(limit), EventRow)

@@ -19,6 +19,8 @@ from foldahead_worker.store.spend import Bill, settle
 
 NEVER_MS = 2**62
 """`not_before_ms` of what only the hard cap opens again."""
+LEASE_LOST = "lease_lost"
+"""`reason` of a job whose worker died, or seemed to."""
 UNREADABLE_PAUSE_MS = 60_000
 """A request that this version cannot read may be a newer one's, during an upgrade: then it is tried again."""
 
@@ -207,7 +209,7 @@ def expire(store: Store, seen: LeaseSeen, now_ms: int) -> JobState | None:
             jobs.c.heartbeat == seen.heartbeat,
             state=case((last, "failed"), else_="queued"),
             not_before_ms=now_ms,
-            reason="lease_lost",
+            reason=LEASE_LOST,
         )
         if state is not None:
             settle(connection, seen.job_id, seen.token, None)

@@ -110,7 +110,15 @@ def spent_by_day(store: Store, workspace: str, day: str) -> int:
         return _sum(connection, spend.c.workspace == workspace, spend.c.day == day)
 
 
-def spend_rows(store: Store, workspace: str | None = None, since_day: str = "") -> tuple[SpendRow, ...]:
+def spent_on(store: Store, day: str) -> int:
+    """Picodollars that all workspaces spent and have reserved on a day (`day_of`)."""
+    with store.reading() as connection:
+        return _sum(connection, spend.c.day == day)
+
+
+def spend_rows(
+    store: Store, workspace: str | None = None, since_day: str = "", session: str | None = None
+) -> tuple[SpendRow, ...]:
     """Spend by workspace, session, model and kind, the dearest first."""
     row = spend.c
     by = (row.workspace, row.session, row.model, row.kind)
@@ -124,6 +132,8 @@ def spend_rows(store: Store, workspace: str | None = None, since_day: str = "") 
     ).where(row.day >= since_day)
     if workspace is not None:
         query = query.where(row.workspace == workspace)
+    if session is not None:
+        query = query.where(row.session == session)
     with store.reading() as connection:
         return all_of(connection, query.group_by(*by).order_by(total.desc(), *by), SpendRow)
 

@@ -50,6 +50,12 @@ def queue(store: Store, now_ms: int) -> Queue:
         )
 
 
+def models_named(store: Store) -> set[str]:
+    """Models that jobs ask for, or asked for as long as they are kept."""
+    with store.reading() as connection:
+        return set(connection.scalars(select(jobs.c.model).distinct()))
+
+
 def labels_of(store: Store, job_ids: Sequence[int]) -> dict[int, str]:
     """Each job in a few words for people: workspace/session, urgency, kind, messages; never content."""
     labels: dict[int, str] = {}
@@ -57,8 +63,8 @@ def labels_of(store: Store, job_ids: Sequence[int]) -> dict[int, str]:
         with store.reading() as connection:
             for job in all_of(connection, _named(some), _Named):
                 more = f" +{job.sessions - 1}" if job.sessions > 1 else ""
-                model = f" {job.model}" if job.model else ""
-                labels[job.id] = f"{job.workspace}/{job.session}{more}: {job.urgency} {job.kind}{model}, {job.messages} messages"
+                who = f"{job.workspace}/{job.session}{more}"
+                labels[job.id] = f"{who} {job.urgency} {job.kind}, {job.messages} messages, {job.model}"
     return labels
 
 

@@ -1,1 +1,3 @@
-"""What writes summaries: by rules, or by a model. One Protocol, `Summarizer`; nothing here touches Redis or a database."""
+"""What writes summaries: by rules, or by a model. One Protocol, `Summarizer`; nothing here touches Redis
+or a database.
+"""

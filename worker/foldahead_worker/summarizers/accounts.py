@@ -1,4 +1,5 @@
-"""Whose account pays for a workspace's summaries: keys come from the environment or from files, and go to the SDK.
+"""Whose account pays for a workspace's summaries: keys come from the environment or from files, and go to the
+SDK.
 
 A key is in no row, task, event or log: an `Account` shows its name, a hash, and nothing else.
 docs/operations.md, "Keys and providers", says how each provider is set up.
@@ -38,8 +39,8 @@ class Secret:
 class Providers(Struct, frozen=True, kw_only=True):
     """Where models are asked, as the settings say. An empty base URL is the provider's own.
 
-    `keys_dir`: a folder with a file `<provider>/<workspace, percent-encoded>` for each workspace that has a key of
-    its own; the keys here are for all others.
+    `keys_dir`: a folder with a file `<provider>/<workspace, percent-encoded>` for each workspace that has a
+    key of its own; the keys here are for all others.
     """
 
     anthropic_key: Secret = Secret()
@@ -116,7 +117,11 @@ class Accounts:
         if own is not None:
             return own
         given = self.providers
-        shared = {"anthropic": given.anthropic_key, "foundry": given.foundry_key, "bedrock": given.bedrock_key}
+        shared = {
+            "anthropic": given.anthropic_key,
+            "foundry": given.foundry_key,
+            "bedrock": given.bedrock_key,
+        }
         return shared.get(provider, Secret())
 
     def _own_key(self, workspace: str, provider: str) -> Secret | None:
@@ -130,7 +135,12 @@ class Accounts:
             return None
         except (OSError, UnicodeDecodeError) as error:
             # Not the shared key instead: somebody else would pay.
-            _log.error("workspace %s: its key file for %s cannot be read: %s", workspace, provider, type(error).__name__)
+            _log.error(
+                "workspace %s: its key file for %s cannot be read: %s",
+                workspace,
+                provider,
+                type(error).__name__,
+            )
             return Secret()
 
     def _base_url(self, provider: str) -> str:

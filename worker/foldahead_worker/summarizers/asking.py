@@ -23,7 +23,9 @@ CALLS_AT_ONCE = 8
 LOOK_EVERY_S = 0.25
 """How often the work looks whether it is to stop, while nothing comes."""
 TOKENS_AT_MOST = 1.6
-"""Of what is estimated: 1.3 for the tokenizer of Opus 4.7 and later (facts of 2026-11), the rest for what is no prose."""
+"""Of what is estimated: 1.3 for the tokenizer of Opus 4.7 and later (facts of 2026-11), the rest for what
+is no prose.
+"""
 FRAMING_TOKENS = 64
 
 
@@ -42,12 +44,16 @@ def most_of(room: Room, prompt_tokens: int) -> Cost:
     """What a call can cost whose prompt is estimated at so many tokens."""
     input_tokens = int(prompt_tokens * TOKENS_AT_MOST) + FRAMING_TOKENS
     price = room.model.price_at(input_tokens)
-    picodollars = price.picodollars(input=input_tokens, output=room.max_tokens) if price else 0
+    picodollars = (
+        0 if price is None else price.picodollars(input_tokens=input_tokens, output_tokens=room.max_tokens)
+    )
     return Cost(picodollars=picodollars, input_tokens=input_tokens, output_tokens=room.max_tokens)
 
 
 class Asker:
-    """Asks for one summary, in as many calls as it takes. `cost` is what all of them were billed, or may have been."""
+    """Asks for one summary, in as many calls as it takes. `cost` is what all of them were billed, or may
+    have been.
+    """
 
     def __init__(self, account: Account, clients: Clients, gate: Gate, room: Room, check: Check) -> None:
         """Raises `SummarizerError` when the SDK has no client for the account."""
@@ -62,7 +68,9 @@ class Asker:
             raise translated(error, Cost()) from error
 
     def ask(self, prompts: Sequence[Prompt]) -> list[Reply]:
-        """The replies, in order. Raises `SummarizerError` of the first that failed, and what `check` raises."""
+        """The replies, in order. Raises `SummarizerError` of the first that failed, and what `check`
+        raises.
+        """
         replies: list[Reply] = []
         for at in range(0, len(prompts), CALLS_AT_ONCE):
             self._check(new_call=True)

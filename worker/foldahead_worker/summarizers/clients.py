@@ -6,13 +6,17 @@ from typing import Any
 
 import anthropic
 import httpx2
+from anthropic.lib.bedrock import AnthropicBedrock
+from anthropic.lib.vertex import AnthropicVertex
 
 from foldahead_worker.summarizers.accounts import Account, Providers
 
 MOST_CLIENTS = 64
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
-"""The longest silence within a stream: the API sends a ping every few seconds. The call's deadline is another matter."""
+"""The longest silence within a stream: the API sends a ping every few seconds. The call's deadline is
+another matter.
+"""
 
 
 class Clients:
@@ -22,6 +26,13 @@ class Clients:
         self._providers = providers
         self._lock = threading.Lock()
         self._clients: OrderedDict[str, anthropic.Anthropic] = OrderedDict()
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
 
     def of(self, account: Account) -> anthropic.Anthropic:
         """The client of an account; all of the SDK's clients are used alike. Retries are off: rows retry.
@@ -48,12 +59,8 @@ def _made(account: Account, providers: Providers) -> Any:
     key = account.key.reveal()
     match account.provider:
         case "bedrock":
-            from anthropic.lib.bedrock import AnthropicBedrock
-
             return AnthropicBedrock(aws_region=providers.aws_region, api_key=key or None, **common)
         case "vertex":
-            from anthropic.lib.vertex import AnthropicVertex
-
             return AnthropicVertex(
                 region=providers.vertex_region, project_id=providers.vertex_project, **common
             )

@@ -30,7 +30,7 @@ class MeteredSummarizer:
         return self._inside.forecast(span)
 
     def summarise(self, span: Span, check: Check) -> Answer:
-        model = span.request.model or "rules"
+        model = span.request.model or self.kind
         begun_s = time.monotonic()
         try:
             answer = self._inside.summarise(span, check)

@@ -12,8 +12,8 @@ from foldahead.errors import FoldaheadError
 class Span(Struct, frozen=True, kw_only=True):
     """What is to be summarised: the request, the messages its head commits to, and the parent where it folds.
 
-    With a parent, `messages` are those from `request.parent_end` on; else the whole span from `request.start` on.
-    `envelope` is the session's own system and tools; `native` only.
+    With a parent, `messages` are those from `request.parent_end` on; else the whole span from `request.start`
+    on. `envelope` is the session's own system and tools; `native` only.
     """
 
     request: SummaryRequest
@@ -25,7 +25,9 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """What calls were billed, or may have been: exact for those that were answered, the upper bound for any other."""
+    """What calls were billed, or may have been: exact for those that were answered, the upper bound for
+    any other.
+    """
 
     picodollars: int = 0
     input_tokens: int = 0
@@ -41,7 +43,9 @@ class Cost(Struct, frozen=True, kw_only=True):
 
 
 class Forecast(Struct, frozen=True, kw_only=True):
-    """What `summarise` needs at most, all its calls together. `Forecast()`: nobody is asked and nobody pays."""
+    """What `summarise` needs at most, all its calls together. `Forecast()`: nobody is asked and nobody
+    pays.
+    """
 
     picodollars: int = 0
     calls: int = 0
@@ -50,7 +54,9 @@ class Forecast(Struct, frozen=True, kw_only=True):
 
 
 class Limit(Struct, frozen=True):
-    """What an account may do a minute, and what is left of it, as a response said. `name`: requests, input or output."""
+    """What an account may do a minute, and what is left of it, as a response said. `name`: requests, input
+    or output.
+    """
 
     name: str
     a_minute: int
@@ -58,7 +64,9 @@ class Limit(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """A summariser's answer, not yet verified. `block` is what the provider signed (`native`), JSON, byte for byte."""
+    """A summariser's answer, not yet verified. `block` is what the provider signed (`native`), JSON, byte
+    for byte.
+    """
 
     text: str
     stop_reason: str = "end_turn"
@@ -67,11 +75,12 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class SummarizerError(FoldaheadError):
-    """The provider did not answer. `status` is its HTTP status, 0 for none; `code` its own name for the error.
+    """The provider did not answer. `status` is its HTTP status, 0 for none; `code` its own name for the
+    error.
 
-    `heals`: the same call may succeed later, at the earliest after `retry_after_s`. `stops_workspace`: its key or
-    account is refused, nothing more is to be tried for it until somebody looked. `too_large`: a smaller part may do.
-    `cost` is what was consumed all the same.
+    `heals`: the same call may succeed later, at the earliest after `retry_after_s`. `stops_workspace`: its
+    key or account is refused, nothing more is to be tried for it until somebody looked. `too_large`: a
+    smaller part may do. `cost` is what was consumed all the same.
     """
 
     def __init__(
@@ -97,7 +106,9 @@ class SummarizerError(FoldaheadError):
 
 
 class Interrupted(FoldaheadError):
-    """The work was stopped from outside, between two chunks or before a call. `cost`: what was consumed by then."""
+    """The work was stopped from outside, between two chunks or before a call. `cost`: what was consumed by
+    then.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"stopped: {reason}")
@@ -106,10 +117,11 @@ class Interrupted(FoldaheadError):
 
 
 class Check(Protocol):
-    """Raises `Interrupted` when the work is to stop: the deadline passed, nobody waits any more, the worker goes.
+    """Raises `Interrupted` when the work is to stop: the deadline passed, nobody waits any more, the worker
+    goes.
 
-    A call that is open is finished when only the lease was lost: it is paid for, and its answer is stored if the
-    key is still empty. With `new_call` (about to make a paid call) a lost lease stops the work as well.
+    A call that is open is finished when only the lease was lost: it is paid for, and its answer is stored if
+    the key is still empty. With `new_call` (about to make a paid call) a lost lease stops the work as well.
     """
 
     def __call__(self, *, new_call: bool = False) -> None: ...
@@ -124,9 +136,13 @@ class Summarizer(Protocol):
     """Names the provider's account, without giving its key away; empty where nobody is asked."""
 
     def forecast(self, span: Span) -> Forecast:
-        """The most that `summarise` can need for this span. Raises `SummarizerError` where it cannot be asked at all."""
+        """The most that `summarise` can need for this span. Raises `SummarizerError` where it cannot be
+        asked at all.
+        """
         ...
 
     def summarise(self, span: Span, check: Check) -> Answer:
-        """The summary. Calls `check` at least once a second. Raises `SummarizerError`, and what `check` raises."""
+        """The summary. Calls `check` at least once a second. Raises `SummarizerError`, and what `check`
+        raises.
+        """
         ...

@@ -1,7 +1,8 @@
-"""One streamed request, read on a thread of its own: whoever waits for it notices deadline and silence all the same.
+"""One streamed request, read on a thread of its own: whoever waits for it notices deadline and silence all
+the same.
 
-A stream cannot be read with a short timeout and read on, so the thread that has the job never reads it: it looks at
-this one a few times a second, and drops the connection when the work is to stop.
+A stream cannot be read with a short timeout and read on, so the thread that has the job never reads it: it
+looks at this one a few times a second, and drops the connection when the work is to stop.
 """
 
 import contextlib
@@ -35,7 +36,9 @@ class Reply(Struct, frozen=True, kw_only=True):
 class OpenCall:
     """A request under way. `most` is what it can cost: it counts until the answer is whole."""
 
-    def __init__(self, client: anthropic.Anthropic, request: Mapping[str, Any], model: Model, most: Cost) -> None:
+    def __init__(
+        self, client: anthropic.Anthropic, request: Mapping[str, Any], model: Model, most: Cost
+    ) -> None:
         self._client = client
         self._request = request
         self._model = model
@@ -131,11 +134,11 @@ def cost_of(model: Model, usage: Any, output_tokens: int) -> Cost:
     picodollars = 0
     if price is not None:
         picodollars = price.picodollars(
-            input=usage.input_tokens,
-            output=output_tokens,
-            cache_read=read,
-            cache_write=written - long,
-            cache_write_1h=long,
+            input_tokens=usage.input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=read,
+            cache_write_tokens=written - long,
+            cache_write_1h_tokens=long,
         )
     return Cost(picodollars=picodollars, input_tokens=prompt, output_tokens=output_tokens)
 

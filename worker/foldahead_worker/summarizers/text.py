@@ -1,7 +1,8 @@
 """`text`: a Claude model writes the summary (design section 6, "Summarisers").
 
-A span that fits neither the model's window nor its cheap price band is read in leaves side by side, and their notes
-are folded into one. All calls of one answer are paid together; an error tells what was consumed by then.
+A span that fits neither the model's window nor its cheap price band is read in leaves side by side, and their
+notes are folded into one. All calls of one answer are paid together; an error tells what was consumed by
+then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +83,9 @@ class TextSummarizer:
 
 
 def room_for(span: Span, models: Mapping[str, Model]) -> Room:
-    """How the request's model may be asked. Raises `SummarizerError` for one that is not known, or has no price."""
+    """How the request's model may be asked. Raises `SummarizerError` for one that is not known, or has no
+    price.
+    """
     request = span.request
     model = find_model(request.model, models)
     if model is None or model.price is None:
@@ -144,7 +147,9 @@ def _unusable(replies: Sequence[Reply]) -> Reply | None:
 
 def _split(span: Span, most_tokens: int) -> tuple[tuple[Message, ...], ...]:
     cap = span.request.tool_result_cap
-    leaves = split_span(span.messages, cap, max(LEAST_LEAF_TOKENS, most_tokens - estimate_text(span.parent_text)))
+    leaves = split_span(
+        span.messages, cap, max(LEAST_LEAF_TOKENS, most_tokens - estimate_text(span.parent_text))
+    )
     return leaves if len(leaves) == 1 else split_span(span.messages, cap, most_tokens)
 
 

@@ -6,7 +6,18 @@ from typing import Any
 
 from foldahead.core.canonical import encode_value
 from foldahead.core.dialect import Profile, as_mapping, replaced, role_of, usage_number, without_nulls
-from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
+from foldahead.core.messages import (
+    Block,
+    Call,
+    Document,
+    Message,
+    Other,
+    Part,
+    Picture,
+    Result,
+    Text,
+    Thinking,
+)
 from foldahead.core.pictures import picture_size
 from foldahead.errors import InvalidHistory
 
@@ -21,7 +32,9 @@ class AnthropicMessages:
 
     name = "anthropic"
     canonical = "anthropic"
-    profile = Profile(opens_with_user=True, alternates=False, places_system=True, binds_thinking=True)
+    profile = Profile(
+        opens_with_user=True, alternates=False, merges_runs=True, places_system=True, binds_thinking=True
+    )
 
     def read(self, message: Any, at: int) -> Message:
         raw = as_mapping(message, f"messages[{at}]")
@@ -77,17 +90,7 @@ class AnthropicMessages:
         return limited
 
     def breakpoints(self, value: Any) -> int:
-        match value:
-            case str() | None:
-                return 0
-            case list() | tuple():
-                return sum(map(self.breakpoints, value))  # pyright: ignore[reportUnknownArgumentType]
-            case Mapping():
-                own = 1 if value.get("cache_control") is not None else 0  # pyright: ignore[reportUnknownMemberType]
-                return own + self.breakpoints(value.get("content"))  # pyright: ignore[reportUnknownMemberType]
-            case _:
-                own = 1 if getattr(value, "cache_control", None) is not None else 0
-                return own + self.breakpoints(getattr(value, "content", None))
+        return _breakpoints((value,))
 
     def context_tokens(self, usage: Any) -> int | None:
         """Input, cache reads and writes, and output, of the last `message` iteration where there are several."""
@@ -110,12 +113,33 @@ class AnthropicMessages:
             raw = dict(as_mapping(block, "block"))
             inner = raw.get("content")
             if surplus and isinstance(inner, list) and (found := self.breakpoints(inner)):
-                raw["content"] = self._without_breakpoints({"role": "user", "content": inner}, min(found, surplus))["content"]
+                raw["content"] = self._without_breakpoints(
+                    {"role": "user", "content": inner}, min(found, surplus)
+                )["content"]
                 surplus -= min(found, surplus)
             if surplus and raw.pop("cache_control", None) is not None:
                 surplus -= 1
             content.append(raw)
         return {"role": role_of(message), "content": content}
+
+
+def _breakpoints(items: Sequence[Any]) -> int:
+    """Of messages or blocks, and all they hold. Counted for each view with a summary: no call for a plain part."""
+    found = 0
+    for item in items:
+        kind: type = item.__class__
+        if kind is str or item is None:
+            continue
+        if kind is list or kind is tuple:
+            found += _breakpoints(item)
+            continue
+        mapped = kind is dict or issubclass(kind, Mapping)
+        mark: Any = item.get("cache_control") if mapped else getattr(item, "cache_control", None)
+        inner: Any = item.get("content") if mapped else getattr(item, "content", None)
+        found += mark is not None
+        if inner is not None and inner.__class__ is not str:
+            found += _breakpoints((inner,))
+    return found
 
 
 def _content(message: Any) -> Sequence[Any]:
@@ -208,14 +232,18 @@ def _document(raw: Mapping[str, Any]) -> Document:
         return Document(_sha256(data), len(data), media_type, _pages(data), title, "", "", extra)
     if content is not None:
         return _document_of_parts(content, media_type, title, extra)
-    return Document(b"", 0, media_type, 0, title, "", str(source.get("url") or source.get("file_id") or ""), extra)
+    return Document(
+        b"", 0, media_type, 0, title, "", str(source.get("url") or source.get("file_id") or ""), extra
+    )
 
 
 def _document_of_parts(content: Any, media_type: str, title: str, extra: dict[str, Any]) -> Document:
     """A document given as content blocks: known by all of them, read for its text."""
     blocks = _blocks(content, "document.source.content")
     text = "\n".join(block.text for block in blocks if isinstance(block, Text))
-    return Document(hashlib.sha256(encode_value(blocks)).digest(), len(text), media_type, 0, title, text, "", extra)
+    return Document(
+        hashlib.sha256(encode_value(blocks)).digest(), len(text), media_type, 0, title, text, "", extra
+    )
 
 
 def _pages(encoded: str) -> int:

@@ -56,8 +56,11 @@ _NAME = (
     r"|\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+){1,6}\b"
     r"|\b[a-z][a-z0-9]*(?:_[a-z0-9]+){1,7}\b|\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+){1,7}\b)"
 )
-_WITHOUT_NAMES = re.compile(_EXACT)
-_WITH_NAMES = re.compile(f"{_EXACT}|{_NAME}")
+# What most of a text is, and where no reference can begin or stand: runs of plain words and what parts them.
+# Passed over in one match, rather than trying every rule at every letter: less than half the time.
+_PLAIN = r"(?:[A-Z]?[a-z]{0,40}+[\s,;()=\"'{}]++)++"
+_WITHOUT_NAMES = re.compile(f"{_PLAIN}|{_EXACT}")
+_WITH_NAMES = re.compile(f"{_PLAIN}|{_EXACT}|{_NAME}")
 _KIND = {
     "url": "url",
     "path": "file",
@@ -108,7 +111,9 @@ def entities_in(text: str, *, names: bool = True) -> list[Entity]:
 
 
 def _entity(match: "re.Match[str]") -> Entity | None:
-    group = match.lastgroup or ""
+    group = match.lastgroup
+    if group is None:
+        return None
     value = match[0].strip("`").rstrip(".,;:!?'\"*-$")
     if group == "url" and match[0].endswith(":"):
         return None  # what follows is a mark of a redacted secret
