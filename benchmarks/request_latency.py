@@ -10,12 +10,12 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from benchmarks.histories import Author, History
 from benchmarks.report import Report, Row, Target, Timings, finish, parser
-from benchmarks.sessions import hand_summary, lone_session
+from benchmarks.sessions import Lone
 from foldahead import Foldahead, Policy, Session
 from foldahead_worker.settings import read_settings
 from foldahead_worker.stack import private_stack
@@ -50,11 +50,11 @@ class Agent:
 
     def turn(self, taken: Taken) -> None:
         """One turn: a request, its answer, a publish, the results."""
-        before = len(self.session.records())
+        before = len(self.session.records)
         cpu, begun = time.thread_time_ns(), time.perf_counter_ns()
         self.session.request(model=MODEL, max_tokens=4_096, messages=self.history)
         elapsed_ms, cpu_ms = (time.perf_counter_ns() - begun) / 1e6, (time.thread_time_ns() - cpu) / 1e6
-        record = self.session.last_record if len(self.session.records()) != before else None
+        record = self.session.last_record if len(self.session.records) != before else None
         kind = "quiet" if record is None else "extract" if record.reason == "extract" else "swap"
         taken[kind].append(elapsed_ms, cpu_ms)
         answer, results = self._author.turn()
@@ -63,29 +63,24 @@ class Agent:
         self.history.append(results)
 
 
-def play(sessions: list[Session], turns: int, turns_a_second: float | None, hand: bool = False) -> Row:
-    """All sessions in turn for so many turns each, at a pace or flat out."""
+def play(
+    sessions: list[Session], turns: int, turns_a_second: float | None, hand: Callable[[int], None] | None = None
+) -> Row:
+    """All sessions in turn for so many turns each, at a pace or flat out. `hand` is called before each turn."""
     agents = [Agent(session, seed) for seed, session in enumerate(sessions)]
     taken: Taken = {kind: Pair() for kind in ("quiet", "swap", "extract")}
     gc.collect()
     begun_s = time.perf_counter()
     done = 0
     for _ in range(turns):
-        for agent in agents:
+        for at, agent in enumerate(agents):
             if hand:
-                _hand(agent.session)
+                hand(at)
             agent.turn(taken)
             done += 1
             if turns_a_second:
                 time.sleep(max(0.0, begun_s + done / turns_a_second - time.perf_counter()))
     return {"turns": done, "turns_a_second": done / (time.perf_counter() - begun_s)} | _figures(taken)
-
-
-def _hand(session: Session) -> None:
-    """Have a summary ready when one is wanted, as a server would."""
-    delta = session.delta()
-    if delta is not None and delta.due_in_s is not None and delta.standing.offer is not None:
-        hand_summary(session, cache_key=delta.standing.offer.head_end.hex())
 
 
 def _figures(taken: Taken) -> Row:
@@ -107,8 +102,16 @@ def _figures(taken: Taken) -> Row:
 
 
 def silent(count: int, turns: int, policy: Policy) -> Row:
-    """The same work without a link: what the core alone takes."""
-    return play([lone_session(policy, f"s{at}") for at in range(count)], turns, None, hand=True)
+    """The same work without a link: what the core alone takes. Summaries are there as soon as they are wanted."""
+    alone = [Lone(policy, f"s{at}") for at in range(count)]
+    published: set[int] = set()
+
+    def hand(at: int) -> None:
+        if at in published and (delta := alone[at].told()).due_in_s is not None and delta.standing.offer is not None:
+            alone[at].hand_summary()
+        published.add(at)
+
+    return play([one.session for one in alone], turns, None, hand)
 
 
 def linked(url: str, count: int, turns: int, policy: Policy, turns_a_second: float | None) -> Row:
@@ -126,7 +129,7 @@ def linked(url: str, count: int, turns: int, policy: Policy, turns_a_second: flo
 
 
 @contextmanager
-def switch_interval(seconds: float | None) -> Iterator[None]:
+def switch_interval(seconds: float | None) -> Generator[None]:
     """How long a thread may hold the interpreter while others wait."""
     before = sys.getswitchinterval()
     if seconds:

@@ -8,6 +8,7 @@ real one; and the index alone. Without a folder of recorded sessions it runs ove
 """
 
 import argparse
+import json
 import random
 import re
 import statistics
@@ -167,13 +168,18 @@ def names_in(span: Iterable[Message], pattern: "re.Pattern[str]") -> list[str]:
 def commands_in(span: Iterable[Message]) -> list[str]:
     """Distinct commands that were run: their first line, as long as a summary would quote it."""
     calls = (block for message in span for block in message.blocks if isinstance(block, Call))
-    commands = (call.arguments.get("command") for call in calls if isinstance(call.arguments, dict))
-    lines = (
-        command.strip().splitlines()[0][:60].strip()
-        for command in commands
-        if isinstance(command, str) and command.strip()
-    )
-    return list(dict.fromkeys(lines))
+    commands = (_command_of(call.arguments).strip() for call in calls)
+    return list(dict.fromkeys(command.splitlines()[0][:60].strip() for command in commands if command))
+
+
+def _command_of(arguments: Any) -> str:
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return ""
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return command if isinstance(command, str) else ""
 
 
 def _kept(names: Sequence[str], summary: str) -> float | None:
@@ -211,8 +217,8 @@ def run(cases: Sequence[Case], budgets: Sequence[float], source: str) -> Report:
         targets_of(rows),
         [
             "shares from 0 to 1 of what the span holds; needed: names used in a later call; drop: 1 - needed; said: the"
-            " user's sentences, word for word; top to spread: planted constraints, word for word; newest: of two values",
-            f"even: turns until a swap has paid for itself, every token at full price and on a warm prompt cache (median),"
+            " user's sentences; top to spread: planted constraints, all word for word; newest: of two values",
+            "even: turns until a swap has paid for itself, at full price and (median) on a warm prompt cache;"
             f" spans of {WORTH_FROM_TOKENS:,} tokens and more, a tail of {TAIL_TOKENS:,}",
         ],
     )

@@ -5,6 +5,7 @@ from typing import Any
 from foldahead import Policy, Session, wire
 from foldahead.core.dialects import get_dialect
 from foldahead.core.standing import Ready
+from foldahead.outbox import Outbox
 
 SUMMARY = (
     "The user wants lost rows found and mended and config/production.toml left alone. Read and mended so far: the "
@@ -15,42 +16,52 @@ SUMMARY = (
 class SilentCarrier:
     """Takes what a session has to tell and sends it nowhere."""
 
-    def announce(self, session: Session) -> None:
-        pass
+    def __init__(self) -> None:
+        self.outbox: Outbox | None = None
 
-    def resume(self, session: Session, timeout_s: float) -> wire.Answer | None:
+    def announce(self, session: Outbox) -> None:
+        self.outbox = session
+
+    def resume(self, session: Outbox, timeout_s: float) -> wire.Answer | None:  # noqa: ARG002 - the Carrier's
         return None
 
-    def flush(self, timeout_s: float) -> bool:
+    def flush(self, timeout_s: float) -> bool:  # noqa: ARG002
         return True
 
-    def forget(self, session: Session, timeout_s: float) -> None:
+    def forget(self, session: Outbox, timeout_s: float) -> None:
         pass
 
 
-def lone_session(policy: Policy, name: str = "bench") -> Session:
-    """A session whose link is silent."""
-    return Session(name, "bench", get_dialect("anthropic"), policy, SilentCarrier())
+class Lone:
+    """A session whose link is silent, and what it would have told."""
 
+    def __init__(self, policy: Policy, name: str = "bench") -> None:
+        self._carrier = SilentCarrier()
+        self.session = Session(name, "bench", get_dialect("anthropic"), policy, self._carrier)
 
-def hand_summary(session: Session, text: str = SUMMARY, cache_key: str = "bench") -> Ready:
-    """Have a summary ready for the span that the session offers. Raises ValueError when it offers none."""
-    delta = session.delta()
-    offer = delta.standing.offer if delta else None
-    if offer is None:
-        raise ValueError("the session offers no span: publish a longer history first")
-    ready = Ready(
-        cache_key=cache_key,
-        kind="text",
-        model="bench",
-        start=offer.start,
-        end=offer.end,
-        head_end=offer.head_end,
-        text=text,
-        summary_tokens=len(text) // 4,
-    )
-    session.receive(wire.Answer(known=True, ready=(ready,)))
-    return ready
+    def told(self) -> wire.Delta:
+        """What the link would send now; also looks ahead, as it does on the link's thread. After a publish."""
+        delta = self._carrier.outbox.delta() if self._carrier.outbox else None
+        if delta is None:
+            raise ValueError("nothing was published yet")
+        return delta
+
+    def hand_summary(self, text: str = SUMMARY) -> None:
+        """Have a summary ready for the span that the session offers. Raises ValueError when it offers none."""
+        offer = self.told().standing.offer
+        if offer is None or self._carrier.outbox is None:
+            raise ValueError("the session offers no span: publish a longer history first")
+        ready = Ready(
+            cache_key=offer.head_end.hex(),
+            kind="text",
+            model="bench",
+            start=offer.start,
+            end=offer.end,
+            head_end=offer.head_end,
+            text=text,
+            summary_tokens=len(text) // 4,
+        )
+        self._carrier.outbox.receive(wire.Answer(known=True, ready=(ready,)))
 
 
 def swapped(view: list[Any], history: list[Any]) -> bool:

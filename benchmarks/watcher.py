@@ -20,8 +20,10 @@ import redis
 from benchmarks.databases import KINDS, database
 from benchmarks.histories import Author, History
 from benchmarks.report import Report, Row, Target, Timings, finish, parser
+from benchmarks.sessions import Lone
 from foldahead import Foldahead, Policy, Session, keys, wire
 from foldahead.calls import Publish, publish_call
+from foldahead.core.decide import INSTANT_START_RATIO
 from foldahead.core.dialects import get_dialect
 from foldahead.core.extract import extract
 from foldahead_worker.app import make_app, wake_with
@@ -145,22 +147,17 @@ class Crossing:
         self.session: Session = fold.session(f"crossing-{number}", workspace="bench", policy=policy)
         author = Author(number, result_chars=2_400)
         self.history: History = [author.opening()]
-        self.policy = policy
-        self.session.publish(self.history)
+        lone = Lone(policy)
         while True:
-            turn = author.turn()
-            self.session.publish([*self.history, *turn])
-            if self._pending() >= 0.8 * policy.threshold:
-                self._last = turn
+            self._last = author.turn()
+            lone.session.publish([*self.history, *self._last])
+            self._standing = lone.told().standing
+            if self._standing.pending_tokens >= INSTANT_START_RATIO * policy.threshold:
                 break
-            self.history.extend(turn)
-
-    def _pending(self) -> int:
-        delta = self.session.delta()
-        return delta.standing.pending_tokens if delta else 0
+            self.history.extend(self._last)
 
     def upload(self) -> None:
-        """Go back to the turn before, and hand all of it over."""
+        """The turn before: bodies are handed over, nothing is asked for."""
         self.session.publish(self.history)
 
     def cross(self) -> None:
@@ -170,8 +167,7 @@ class Crossing:
 
     def own_ms(self) -> float:
         """What the summariser needs for this span, here and alone."""
-        delta = self.session.delta()
-        offer = delta.standing.offer if delta else None
+        offer = self._standing.offer
         if offer is None:
             return 0.0
         dialect = get_dialect("anthropic")
@@ -278,7 +274,8 @@ def main(argv: list[str] | None = None) -> None:
     options.add_argument("--jobs", type=int, default=2_000)
     options.add_argument("--crossings", type=int, default=60)
     options.add_argument("--summary-seconds", type=float, default=0.5)
-    finish(run(options.parse_args(argv)), options.parse_args(argv).out)
+    args = options.parse_args(argv)
+    finish(run(args), args.out)
 
 
 if __name__ == "__main__":

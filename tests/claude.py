@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class ClaudeServices(Services):
 
 
 @contextlib.contextmanager
-def claude_services(settings: Settings) -> Iterator[ClaudeServices]:
+def claude_services(settings: Settings) -> Generator[ClaudeServices, None, None]:
     services = ClaudeServices(settings)
     services.start()
     try:
@@ -172,7 +172,7 @@ def settled(store: Store) -> int:
 
 
 @contextlib.contextmanager
-def text_summarizer(settings: Settings) -> Iterator[TextSummarizer]:
+def text_summarizer(settings: Settings) -> Generator[TextSummarizer, None, None]:
     """The summariser that a worker would make for workspace `acme`."""
     accounts = accounts_of(settings)
     account = accounts.find("acme", "anthropic")
@@ -184,7 +184,8 @@ def text_summarizer(settings: Settings) -> Iterator[TextSummarizer]:
 
 
 def a_span(messages: list[Message], parent_text: str = "", **changes: Any) -> Span:
-    request: SummaryRequest = a_request(message_count=len(messages), **{"model": MODEL, **changes})
+    values: dict[str, Any] = {"model": MODEL, "message_count": len(messages), **changes}
+    request: SummaryRequest = a_request(**values)
     return Span(request=request, messages=tuple(messages), parent_text=parent_text)
 
 

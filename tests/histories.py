@@ -256,7 +256,7 @@ def broken_conversations(draw: Any) -> Spoken:
                 messages[at], messages[at - 1] = messages[at - 1], messages[at]
             case "interrupt":
                 messages.insert(at, says("wait ~"))
-            case "block" if isinstance(messages[at].get("content"), list):
+            case "block" if messages[at]["content"] and isinstance(messages[at]["content"], list):
                 content = list(messages[at]["content"])
                 del content[draw(st.integers(0, len(content) - 1))]
                 messages[at] = {**messages[at], "content": content}

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from foldahead_worker.keeping import Keeper
 from foldahead_worker.library import load
-from foldahead_worker.metrics import Metrics
 from foldahead_worker.means import Chooser, OneKey
+from foldahead_worker.metered import MeteredSummarizer
+from foldahead_worker.metrics import Metrics
 from foldahead_worker.server import Loop, connect
 from foldahead_worker.store import Store, open_store
 from foldahead_worker.summarizers.extract import ExtractSummarizer
-from foldahead_worker.summarizers.metered import MeteredSummarizer
 from foldahead_worker.summarizers.protocol import Summarizer
 from foldahead_worker.sweep import Sweeper
 from foldahead_worker.switchboard import Switchboard

@@ -152,6 +152,15 @@ def forget_call(member: str) -> Call:
     return Call("fold_forget", touched, (wire.WIRE_VERSION, member))
 
 
+def close_call(member: str, incarnation: str = "") -> Call:
+    """`fold_close`: the session wants no work any more; what waits for a worker is cancelled, what is known stays.
+
+    With an `incarnation`: only where that one published last, so that a process which goes does not stop the next.
+    """
+    touched = (keys.state(member), keys.armed(keys.shard_of(member)), keys.INBOX_STREAM)
+    return Call("fold_close", touched, (wire.WIRE_VERSION, member, incarnation))
+
+
 def read_reply(reply: Any) -> Reply | None:
     """What `fold_publish`, `fold_look` or `fold_resume` replied; None: nothing changed."""
     if not reply:

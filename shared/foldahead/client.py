@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,6 +19,9 @@ from foldahead.session import Session
 
 MOST_SESSIONS = 10_000
 """Sessions kept in a process; the one not used for longest goes first, and is opened again by `resume`."""
+IDLE_S = 3_600.0
+"""A session not asked for so long is given up as well: it holds on to the agent's messages."""
+MOST_NAME_BYTES = 512
 
 _log = logging.getLogger("foldahead")
 
@@ -33,6 +37,7 @@ class Foldahead:
         self._link = Link(url)
         self._on_event = on_event
         self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._used_s: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()
         _register(self)
 
@@ -47,19 +52,35 @@ class Foldahead:
     ) -> Session:
         """The session of that name, the same object each time while this process remembers it.
 
-        `parent` is the session that this one is a sub-agent of, for the books. Raises `UnknownDialect`.
+        `parent` is the session that this one is a sub-agent of, for the books. A `policy` given for a session that is
+        open takes the place of its own. Raises `UnknownDialect`, and ValueError for a name that is empty or over 512
+        bytes, or for another dialect than that of the open session.
         """
-        key = (workspace, name)
         chosen = get_dialect(dialect)
+        for value, what in ((name, "session name"), (workspace, "workspace")):
+            if not value or len(value.encode("utf-8", "surrogatepass")) > MOST_NAME_BYTES:
+                raise ValueError(f"{what}: expected 1 to {MOST_NAME_BYTES} bytes, got {value[:40]!r}")
         with self._lock:
-            session = self._sessions.get(key)
+            session = self._sessions.get((workspace, name))
             if session is None or session.closed:
                 session = Session(name, workspace, chosen, policy or Policy(), self._link, parent, self._hear)
-                self._sessions[key] = session
-            self._sessions.move_to_end(key)
-            while len(self._sessions) > MOST_SESSIONS:
-                self._sessions.popitem(last=False)
+            elif session.dialect != dialect:
+                raise ValueError(f"session {name!r} is open with dialect {session.dialect!r}, not {dialect!r}")
+            elif policy is not None:
+                session.policy = policy
+            self._keep((workspace, name), session)
         return session
+
+    def _keep(self, key: tuple[str, str], session: Session) -> None:
+        now_s = time.monotonic()
+        self._sessions[key] = session
+        self._sessions.move_to_end(key)
+        self._used_s[key] = now_s
+        while self._sessions:
+            oldest = next(iter(self._sessions))
+            if len(self._sessions) <= MOST_SESSIONS and now_s - self._used_s[oldest] < IDLE_S:
+                break
+            del self._sessions[oldest], self._used_s[oldest]
 
     def flush(self, timeout: float) -> bool:
         """Wait until all that was published is with Redis; False when `timeout` seconds were not enough."""

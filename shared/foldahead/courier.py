@@ -183,9 +183,12 @@ class Courier:
             if isinstance(raw, redis.ResponseError):
                 errand.settle(error=Unreachable(self._refused(raw)))
             elif not isinstance(raw, list):  # fold_forget
+                self.mailboxes.pop(errand.session.member, None)
                 errand.settle()
             elif (reply := self._read(raw)) is not None and reply.answer.known:
+                # Handed over like any other: a caller that gave up waiting hears of it on its next turn.
                 self._mailbox(errand.session.member, errand.session, now_s).note(reply)
+                errand.session.receive(reply.answer)
                 errand.settle(reply.answer)
             elif now_s + RESTORE_POLL_S < errand.deadline_s:
                 errand.not_before_s = now_s + RESTORE_POLL_S

@@ -4,7 +4,7 @@
 into another's. All keys of one session carry the same TTL, set anew with each publish.
 """
 
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 LAYOUT = "fold:1"
 SHARDS = 16
@@ -20,6 +20,8 @@ POLICIES_HASH = f"{LAYOUT}:policies"
 """Central overrides: workspace -> JSON object of policy values."""
 STOPPED_HASH = f"{LAYOUT}:stopped"
 """Workspaces whose provider refused their account: workspace -> the account's name, a blank, why."""
+MOST_NAME_BYTES = 512
+"""Of a workspace and of a session: both stand in keys of a database's indexes."""
 BROKER_PREFIX = f"{LAYOUT}:celery:"
 
 
@@ -32,6 +34,18 @@ def names_of(member: str) -> tuple[str, str]:
     """Workspace and session of a member."""
     workspace, _, session = member.partition("/")
     return unquote(workspace), unquote(session)
+
+
+def fits(member: str) -> bool:
+    """Whether it names a workspace and a session as all of Redis and the database take them."""
+    workspace, separator, session = member.partition("/")
+    lengths = (len(unquote_to_bytes(name)) for name in (workspace, session))
+    return bool(separator) and "/" not in session and max(lengths) <= MOST_NAME_BYTES
+
+
+def policy_field(workspace: str) -> str:
+    """A workspace's field of `POLICIES_HASH`."""
+    return quote(workspace, safe="")
 
 
 def armed(shard: int) -> str:

@@ -124,7 +124,7 @@ class Mailbox:
             messages=standing.messages,
             head=standing.head,
             due_ms=None if delta.due_in_s is None else max(0, int(delta.due_in_s * 1000)),
-            urgent=standing.at_hard_cap,
+            urgent=standing.forced,
             upload=upload,
             mark=self._mark,
             bodies_from=first,

@@ -22,9 +22,7 @@ def conversation(rounds: int) -> list[dict[str, object]]:
 def goes_on_without_redis() -> None:
     """The README's door, with nobody listening on the other side."""
     fold = Foldahead("redis://127.0.0.1:1/0")
-    session = fold.session(
-        "ticket-4711", workspace="acme", dialect="anthropic", policy=Policy(threshold_tokens=30_000)
-    )
+    session = fold.session("ticket-4711", workspace="acme", dialect="anthropic", policy=Policy(threshold_tokens=30_000))
     history = conversation(2)
     started_s = time.monotonic()
     assert session.view(history) == history
@@ -37,12 +35,8 @@ def goes_on_without_redis() -> None:
 
 def compacts_without_services() -> None:
     """The fake for users' tests: a real compaction, with a callable for the summariser."""
-    policy = Policy(
-        threshold_tokens=3_000, hard_cap_tokens=8_000, preserve_recent_turns=1, min_span_tokens=100
-    )
-    session = LocalSession(
-        policy, "anthropic", summarize=lambda *_: "The user asks; we answer.", delay_turns=0
-    )
+    policy = Policy(threshold_tokens=3_000, hard_cap_tokens=8_000, preserve_recent_turns=1, min_span_tokens=100)
+    session = LocalSession(policy, "anthropic", summarize=lambda *_: "The user asks; we answer.", delay_turns=0)
     history: list[dict[str, object]] = []
     views: list[list[object]] = []
     for message in conversation(20):

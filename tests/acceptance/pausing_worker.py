@@ -5,7 +5,7 @@ import sys
 import threading
 from typing import Any
 
-from foldahead.core.request import SummaryRequest
+from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead_worker.app import QUEUE, make_app
 from foldahead_worker.gate import Gate
 from foldahead_worker.library import load
@@ -32,7 +32,7 @@ class PausingSummarizer:
 
     def __init__(self, inside: Summarizer) -> None:
         self._inside = inside
-        self.kind = inside.kind
+        self.kind: SummaryKind = inside.kind
         self.prompt_version = inside.prompt_version
         self.account = inside.account
 

@@ -62,20 +62,15 @@ def take_turn(session: Session, client: anthropic.Anthropic, history: list[Any])
 def result_of(call: Any, at: int) -> dict[str, Any]:
     """What a tool gave back: some KB of output, the same for the same call at the same place."""
     lines = [
-        f"{call.name} {at}.{line}: src/importer/part_{at}_{line}.py ok in {line * 7 % 90} ms"
-        for line in range(60)
+        f"{call.name} {at}.{line}: src/importer/part_{at}_{line}.py ok in {line * 7 % 90} ms" for line in range(60)
     ]
     failed = call.name == "run" and at % 14 == 1
     if failed:
-        lines.append(
-            f"FAILED tests/test_bom_{at}.py::test_reads - UnicodeDecodeError: 'utf-8' codec, byte 0xef"
-        )
+        lines.append(f"FAILED tests/test_bom_{at}.py::test_reads - UnicodeDecodeError: 'utf-8' codec, byte 0xef")
     return {"type": "tool_result", "tool_use_id": call.id, "content": "\n".join(lines), "is_error": failed}
 
 
-def take_turn_in_a_new_process(
-    redis_url: str, api_url: str, database: Path, name: str, workspace: str
-) -> Sent:
+def take_turn_in_a_new_process(redis_url: str, api_url: str, database: Path, name: str, workspace: str) -> Sent:
     """One turn of a web worker: the history comes from a database and goes back there; nothing else is kept."""
     with sqlite3.connect(database) as connection:
         rows = connection.execute("SELECT message FROM history ORDER BY at").fetchall()

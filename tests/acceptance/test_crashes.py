@@ -108,9 +108,7 @@ def test_a_summary_stored_by_a_worker_that_died_before_it_told_anyone_is_deliver
     stack = make_stack(workers=0)
     agents.append(Agent(stack))
     leased = lease_as_a_worker(stack)
-    commit(
-        stack.store, leased.job_id, leased.token, answer_to(leased, "The answer that was paid for."), now_ms()
-    )
+    commit(stack.store, leased.job_id, leased.token, answer_to(leased, "The answer that was paid for."), now_ms())
 
     wait_until(agents[0].is_compacted, SOON_S)
 
@@ -125,9 +123,7 @@ def test_the_answer_of_a_worker_that_lost_its_lease_is_used_in_place_of_a_second
     agents.append(Agent(stack))
     leased = lease_as_a_worker(stack)
     wait_until(lambda: not is_leased(stack), SOON_S)
-    late = commit(
-        stack.store, leased.job_id, leased.token, answer_to(leased, "Late, and paid for."), now_ms()
-    )
+    late = commit(stack.store, leased.job_id, leased.token, answer_to(leased, "Late, and paid for."), now_ms())
     stack.add("work-1")
 
     wait_until(agents[0].is_compacted, SOON_S)
@@ -136,9 +132,7 @@ def test_the_answer_of_a_worker_that_lost_its_lease_is_used_in_place_of_a_second
     assert "Late, and paid for." in agents[0].view()
 
 
-def test_a_worker_stopped_past_its_lease_and_continued_does_no_harm(
-    make_stack: MakeStack, agents: list[Agent]
-) -> None:
+def test_a_worker_stopped_past_its_lease_and_continued_does_no_harm(make_stack: MakeStack, agents: list[Agent]) -> None:
     stack = make_stack(summary_delay_s=0.5)
     agents.append(Agent(stack))
     wait_until(lambda: is_leased(stack))
@@ -152,9 +146,7 @@ def test_a_worker_stopped_past_its_lease_and_continued_does_no_harm(
     assert [job.state for job in stack.jobs()] == ["done"]
 
 
-def test_workers_killed_over_and_over_lose_no_sessions_summary(
-    make_stack: MakeStack, agents: list[Agent]
-) -> None:
+def test_workers_killed_over_and_over_lose_no_sessions_summary(make_stack: MakeStack, agents: list[Agent]) -> None:
     stack = make_stack(workers=2, summary_delay_s=1.0, concurrency=1)
     agents.extend(Agent(stack, f"session-{at}") for at in range(8))
     for name in ("work-1", "work-2"):
@@ -227,9 +219,7 @@ def test_the_broker_restarted_while_a_summary_is_written_loses_neither_worker_no
     assert stack.is_running("work-1")
 
 
-def test_a_worker_takes_new_jobs_after_its_broker_was_restarted(
-    make_stack: MakeStack, agents: list[Agent]
-) -> None:
+def test_a_worker_takes_new_jobs_after_its_broker_was_restarted(make_stack: MakeStack, agents: list[Agent]) -> None:
     stack = make_stack()
     stack.redis.kill()
     stack.restart_redis()

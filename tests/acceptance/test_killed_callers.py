@@ -32,9 +32,7 @@ POINTS = {
 
 def billed(standin: RunningStandIn) -> int:
     """Picodollars, at $0.10 and $0.50 a million."""
-    return sum(
-        call.input_tokens * 100_000 + call.output_tokens * 500_000 for call in standin.ledger("message")
-    )
+    return sum(call.input_tokens * 100_000 + call.output_tokens * 500_000 for call in standin.ledger("message"))
 
 
 @contextmanager

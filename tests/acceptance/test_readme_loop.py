@@ -67,9 +67,7 @@ def one_process(stack: RealStack, api: RunningStandIn) -> list[Sent]:
     return sent
 
 
-def sixty_processes(
-    stack: RealStack, api: RunningStandIn, pool: ProcessPoolExecutor, database: Path
-) -> list[Sent]:
+def sixty_processes(stack: RealStack, api: RunningStandIn, pool: ProcessPoolExecutor, database: Path) -> list[Sent]:
     with sqlite3.connect(database) as connection:
         connection.execute("CREATE TABLE history (at INTEGER PRIMARY KEY, message TEXT)")
         first = stored({"role": "user", "content": TASK})

@@ -86,7 +86,7 @@ def test_the_records_in_the_database_give_the_view_again_byte_for_byte(services:
     view = session.view(history)
     session.flush(5)
     wait_until(lambda: services.switchboard.counts().inbox_lag == 0)
-    wait_until(lambda: len(records_of(services.store, "acme", "s")) == len(session.records()))
+    wait_until(lambda: len(records_of(services.store, "acme", "s")) == len(session.records))
 
     records = [decode_record(record) for record in records_of(services.store, "acme", "s")]
 
@@ -222,7 +222,7 @@ def test_a_session_that_redis_forgot_is_restored_from_the_database(
     play(session, services, 20, history)
     view = session.view(history)
     session.flush(5)
-    wait_until(lambda: len(records_of(services.store, "default", "s")) == len(session.records()))
+    wait_until(lambda: len(records_of(services.store, "default", "s")) == len(session.records))
     fold.close()
     services.client.flushall()
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from foldahead_worker.clock import now_ms
 from foldahead_worker.settings import Settings, accounts_of
 from foldahead_worker.standin import RunningStandIn, Scripted, ToolCall
-from foldahead_worker.store.schema import spend
+from foldahead_worker.store.leases import expire, leases
+from foldahead_worker.store.schema import jobs, spend
 from tests.claude import (
+    MODEL,
     ClaudeServices,
     agent,
     claude_services,
@@ -30,9 +33,7 @@ __all__ = ["settings"]
 GOOD = Scripted(text="The user wants the parts read, and never touches prod.")
 
 
-def after_one_job(
-    settings: Settings, standin: RunningStandIn, *script: Scripted, **policy: Any
-) -> "Aftermath":
+def after_one_job(settings: Settings, standin: RunningStandIn, *script: Scripted, **policy: Any) -> "Aftermath":
     """What is to be seen once the one job of a session has ended."""
     standin.script(*script)
     with claude_services(settings) as services, agent(settings) as process:
@@ -69,27 +70,21 @@ def test_too_large_in_any_size_is_not_tried_again(settings: Settings, standin: R
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 504, 529])
-def test_an_error_that_heals_is_tried_again_later(
-    settings: Settings, standin: RunningStandIn, status: int
-) -> None:
+def test_an_error_that_heals_is_tried_again_later(settings: Settings, standin: RunningStandIn, status: int) -> None:
     after = after_one_job(settings, standin, Scripted(status=status, retry_after_s=1.0), GOOD)
     assert after.job["state"] == "done"
     assert after.calls == 2
     assert not after.failures
 
 
-def test_an_error_that_never_heals_fails_after_its_attempts(
-    settings: Settings, standin: RunningStandIn
-) -> None:
+def test_an_error_that_never_heals_fails_after_its_attempts(settings: Settings, standin: RunningStandIn) -> None:
     after = after_one_job(settings, standin, Scripted(status=500, times=None), max_attempts=2)
     assert after.job["state"] == "failed"
     assert after.calls == 2
     assert [event["error_class"] for event in after.failures] == ["api_error"]
 
 
-def test_a_stream_that_breaks_is_not_stored_and_tried_again(
-    settings: Settings, standin: RunningStandIn
-) -> None:
+def test_a_stream_that_breaks_is_not_stored_and_tried_again(settings: Settings, standin: RunningStandIn) -> None:
     after = after_one_job(settings, standin, Scripted(text="Half of", break_after_events=4), GOOD)
     assert after.job["state"] == "done"
     assert after.calls == 2
@@ -104,9 +99,7 @@ def test_an_error_event_after_200_is_judged_by_its_type(settings: Settings, stan
     assert after.calls == 2
 
 
-def test_an_error_event_that_does_not_heal_is_not_tried_again(
-    settings: Settings, standin: RunningStandIn
-) -> None:
+def test_an_error_event_that_does_not_heal_is_not_tried_again(settings: Settings, standin: RunningStandIn) -> None:
     broken = Scripted(text="Half of", error_after_events=4, error_type="invalid_request_error")
     after = after_one_job(settings, standin, broken)
     assert after.job["state"] == "failed"
@@ -147,7 +140,9 @@ BAD = {
     "empty": Scripted(text="  \n "),
     "nothing": Scripted(no_content=True),
     "cut_off": Scripted(text="The user wants all of it to be read, and then", stop_reason="max_tokens"),
-    "window": Scripted(text="The user wants all of it to be read, and then", stop_reason="model_context_window_exceeded"),
+    "window": Scripted(
+        text="The user wants all of it to be read, and then", stop_reason="model_context_window_exceeded"
+    ),
     "refused": Scripted(text="The user wants", stop_reason="refusal"),
     "tool call": Scripted(tool_calls=(ToolCall("read_file", {"path": "a"}),)),
     "markup": Scripted(text='<tool_calls>[{"name": "read_file", "arguments": {}}]</tool_calls>'),
@@ -184,9 +179,7 @@ def test_a_bad_answer_twice_is_never_stored(settings: Settings, standin: Running
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_good_answer_to_the_one_retry_is_stored(
-    settings: Settings, standin: RunningStandIn, kind: str
-) -> None:
+def test_a_good_answer_to_the_one_retry_is_stored(settings: Settings, standin: RunningStandIn, kind: str) -> None:
     good = Scripted(text="Never touch prod.")
     after = after_one_job(settings, standin, BAD[kind], good, summary_max_tokens=4_000)
     assert after.job["state"] == "done"
@@ -234,9 +227,7 @@ def test_a_refused_account_stops_its_workspace_with_one_alarm(
         for name in ("a", "b", "c"):
             process.publish(process.session(name), rounds_of(14, canary=name))
         wait_until(lambda: services.gate.stopped_workspaces() == ("acme",))
-        wait_until(
-            lambda: len(services.wakeups) >= 6, timeout_s=20
-        )  # all were woken for, and woken for again
+        wait_until(lambda: len(services.wakeups) >= 6, timeout_s=20)  # all were woken for, and woken for again
         assert len(standin.ledger("message")) <= 3  # those that were under way when the first was refused
     assert sum("ALARM" in record.message for record in caplog.records) == 1
 
@@ -260,9 +251,7 @@ def test_an_operator_lets_a_workspace_go_on(settings: Settings, standin: Running
 
 
 def test_a_workspace_goes_on_when_its_key_changes(settings: Settings, standin: RunningStandIn) -> None:
-    changed = settings_for(
-        settings.redis_url, settings.database_url, standin, ANTHROPIC_API_KEY="another-key"
-    )
+    changed = settings_for(settings.redis_url, settings.database_url, standin, ANTHROPIC_API_KEY="another-key")
     with claude_services(changed) as services, agent(changed) as process:
         services.gate.stop("acme", _account(settings), "401")
         process.grown()
@@ -270,9 +259,7 @@ def test_a_workspace_goes_on_when_its_key_changes(settings: Settings, standin: R
         assert services.gate.stopped() == ()
 
 
-def test_a_spend_limit_of_the_account_stops_its_workspace(
-    settings: Settings, standin: RunningStandIn
-) -> None:
+def test_a_spend_limit_of_the_account_stops_its_workspace(settings: Settings, standin: RunningStandIn) -> None:
     standin.script(Scripted(status=429, error_code="contract_spend_limit_reached", times=None))
     with claude_services(settings) as services, agent(settings) as process:
         process.grown()
@@ -291,3 +278,61 @@ def test_a_key_is_in_no_name_that_redis_or_a_log_shows(settings: Settings) -> No
     assert "test-key" not in repr(account)
     assert "test-key" not in _account(settings)
     assert "test-key" not in repr(settings)
+
+
+# -- outages -------------------------------------------------------------------------------------------------------
+
+
+def test_an_outage_is_ridden_out_with_few_calls_and_nothing_is_lost(
+    settings: Settings, standin: RunningStandIn
+) -> None:
+    standin.script(Scripted(status=529, times=None))
+    with claude_services(settings) as services, agent(settings) as process:
+        for at in range(12):
+            process.publish(process.session(f"s{at}"), rounds_of(14, canary=f"only{at}"))
+        wait_until(lambda: len(standin.ledger("message")) >= 5)
+        wait_until(lambda: [row for row in rows(services.store, jobs) if row["reason"] == "provider_open"])
+        during = len(standin.ledger("message"))
+        standin.clear_script()
+        wait_until(lambda: len(texts(services.store)) == 12, timeout_s=40)
+        assert during <= 8  # as many as are under way at once
+        assert len(standin.ledger("message")) <= during + 13
+        assert not events_of(services.store, "compaction_failed")
+
+
+def test_a_job_that_the_breaker_refuses_spends_no_attempt(settings: Settings, standin: RunningStandIn) -> None:
+    with claude_services(settings) as services, agent(settings) as process:
+        for _ in range(5):
+            services.gate.report(_account(settings), MODEL, "failed")
+        process.grown()
+        wait_until(lambda: [row for row in rows(services.store, jobs) if row["reason"] == "provider_open"])
+        assert the_job(services.store)["attempts"] == 0
+        assert not standin.ledger("message")
+
+
+def test_a_probe_that_fails_spends_no_attempt(settings: Settings, standin: RunningStandIn) -> None:
+    standin.script(Scripted(status=529, times=None))
+    with claude_services(settings) as services, agent(settings) as process:
+        for _ in range(5):
+            services.gate.report(_account(settings), MODEL, "failed")
+        process.grown()
+        wait_until(lambda: standin.ledger("message"), timeout_s=20)
+        wait_until(lambda: the_job(services.store)["state"] == "queued")
+        assert the_job(services.store)["attempts"] == 0
+
+
+# -- leases that are lost during a call ------------------------------------------------------------------------------
+
+
+def test_a_late_answer_is_stored_and_nobody_pays_again(settings: Settings, standin: RunningStandIn) -> None:
+    standin.script(Scripted(first_byte_s=1.5, text="The user wants the parts read."))
+    with claude_services(settings) as services, agent(settings) as process:
+        process.grown()
+        wait_until(lambda: standin.ledger("message"))
+        (seen,) = leases(services.store)
+        services.gate.stop("acme", _account(settings), "so that nobody leases it meanwhile")
+        expire(services.store, seen, now_ms())
+        wait_until(lambda: texts(services.store))
+        services.gate.resume("acme")
+        assert ended_job(services.store)["state"] == "done"
+        assert len(standin.ledger("message")) == 1

@@ -66,9 +66,7 @@ def test_the_event_tells_the_cost(settings: Settings, standin: RunningStandIn) -
         assert event["cost_usd"] == billed(standin.ledger("message")) / PICO_PER_USD
 
 
-def test_a_soft_trigger_without_budget_is_skipped_silently(
-    settings: Settings, standin: RunningStandIn
-) -> None:
+def test_a_soft_trigger_without_budget_is_skipped_silently(settings: Settings, standin: RunningStandIn) -> None:
     with claude_services(settings) as services, agent(settings) as process:
         process.grown(max_cost_per_session_usd=0.000001)
         job = ended_job(services.store)
@@ -77,9 +75,7 @@ def test_a_soft_trigger_without_budget_is_skipped_silently(
         assert not events_of(services.store, "compaction_failed")
 
 
-def test_the_hard_cap_runs_the_call_all_the_same_and_says_so(
-    settings: Settings, standin: RunningStandIn
-) -> None:
+def test_the_hard_cap_runs_the_call_all_the_same_and_says_so(settings: Settings, standin: RunningStandIn) -> None:
     with claude_services(settings) as services, agent(settings) as process:
         session = process.session(max_cost_per_session_usd=0.000001, hard_cap_tokens=4_000)
         process.publish(session, rounds_of(26))
@@ -116,9 +112,7 @@ def test_a_lease_that_died_counts_at_its_upper_bound(settings: Settings, standin
         assert first["settled_picodollars"] == first["reserved_picodollars"] > 0
 
 
-def test_the_report_is_by_session_and_says_what_it_is_for(
-    settings: Settings, standin: RunningStandIn
-) -> None:
+def test_the_report_is_by_session_and_says_what_it_is_for(settings: Settings, standin: RunningStandIn) -> None:
     with claude_services(settings) as services, agent(settings) as process:
         process.grown()
         ended_job(services.store)

@@ -1,8 +1,11 @@
 """Leases: who gets which job, and what becomes of one whose worker is gone."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from sqlalchemy import update
 
+from foldahead_worker.store import open_store
 from foldahead_worker.store.jobs import want
 from foldahead_worker.store.leases import expire, fail, hand_back, heartbeat, lease, leases, retry_later
 from foldahead_worker.store.schema import jobs
@@ -136,3 +139,17 @@ def test_a_request_that_cannot_be_read_is_set_aside_and_the_next_is_taken(store,
     want(store, a_want(2), NOW_MS)
     assert leased(store).request == a_request(2)
     assert lease(store, "worker", NOW_MS) is None
+
+
+def test_a_job_that_is_being_written_is_waited_for_when_a_wake_up_names_it(postgres_url):
+    store = open_store(postgres_url)
+    job_id = want(store, a_want(), NOW_MS).job_id
+    with ThreadPoolExecutor(1) as pool:
+        with store.writing() as connection:
+            connection.execute(update(jobs).where(jobs.c.id == job_id).values(sent_at_ms=NOW_MS))
+            waiting = pool.submit(lease, store, "worker", NOW_MS, prefer_job_id=job_id)
+            assert lease(store, "another", NOW_MS) is None
+        leased_then = waiting.result(5)
+    assert leased_then is not None
+    assert leased_then.job_id == job_id
+    store.close()

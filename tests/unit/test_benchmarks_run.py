@@ -1,4 +1,4 @@
-"""Every benchmark runs, in a configuration that takes moments and measures nothing, and writes its JSON."""
+"""Every benchmark without servers runs, in a configuration that takes moments, and writes its JSON."""
 
 import json
 from pathlib import Path
@@ -6,23 +6,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks import long_session, publishes, request_latency, retention, summaries, turn_cost, watcher
+from benchmarks import long_session, retention, turn_cost
+from benchmarks.quote import PAGE, quoted
 from benchmarks.report import RESULTS
 
-EVERY: dict[str, Any] = {
-    "long_session": long_session,
-    "publishes": publishes,
-    "request_latency": request_latency,
-    "retention": retention,
-    "summaries": summaries,
-    "turn_cost": turn_cost,
-    "watcher": watcher,
-}
+ALONE: dict[str, Any] = {"long_session": long_session, "retention": retention, "turn_cost": turn_cost}
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ALONE)
 def test_a_benchmark_runs_and_says_where_and_with_what_it_was_measured(name: str, tmp_path: Path) -> None:
-    EVERY[name].main(["--tiny", "--out", str(tmp_path)])
+    ALONE[name].main(["--tiny", "--out", str(tmp_path)])
 
     written = json.loads((tmp_path / f"{name}.json").read_text("utf8"))
     assert written["rows"]
@@ -31,8 +24,14 @@ def test_a_benchmark_runs_and_says_where_and_with_what_it_was_measured(name: str
     assert written["date"].endswith("UTC")
 
 
-def test_the_results_that_are_kept_name_no_machine_and_no_path_of_it() -> None:
+def test_the_results_that_are_kept_name_no_folder_of_the_machine() -> None:
     for path in RESULTS.glob("*.json"):
         written = path.read_text("utf8")
         assert "/home/" not in written
         assert "/tmp/" not in written
+
+
+def test_the_page_quotes_the_results_as_they_are() -> None:
+    page = PAGE.read_text("utf8")
+
+    assert quoted(page, RESULTS) == page

@@ -1,15 +1,18 @@
 """What a summariser is asked: the marks around the material, notes that are folded, lengths."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from foldahead.core.messages import Message, Result, Text
-from foldahead.core.prompt import Part, build_fold, build_prompt
+from foldahead.core.prompt import Part, Prompt, build_fold, build_prompt
 from foldahead.core.verify import verify_text
 
 NONCE = "7f3a9c0011"
 SPAN = [Message("user", (Text("make it blue"),)), Message("assistant", (Text("done"),))]
 
 
-def prompt(messages=SPAN, **changes):
-    options = {"nonce": NONCE, "length_target_tokens": 1_000, "tool_result_cap": 4_000}
+def prompt(messages: Sequence[Message] = SPAN, **changes: Any) -> Prompt:
+    options: dict[str, Any] = {"nonce": NONCE, "length_target_tokens": 1_000, "tool_result_cap": 4_000}
     return build_prompt(messages, **options | changes)
 
 

@@ -8,7 +8,7 @@ from foldahead.core.tokens import estimate_text
 from foldahead.core.wrapper import wrap
 from foldahead_worker.store import Store
 from foldahead_worker.store.summaries import Summary
-from foldahead_worker.store.waiters import Waiter, mark_given_up, mark_ready
+from foldahead_worker.store.waiters import BLAMELESS, Waiter, mark_given_up, mark_ready
 from foldahead_worker.switchboard import Switchboard
 
 
@@ -41,6 +41,7 @@ def give_up(
     store: Store, switchboard: Switchboard, workspace: str, cache_key: str, reason: str, waiters: Sequence[Waiter]
 ) -> frozenset[str]:
     """Tell all that wait for a summary that there will be none. Returns the sessions that had not been told."""
+    counts = reason not in BLAMELESS
     for waiter in waiters:
-        switchboard.failed(keys.member(workspace, waiter.session), cache_key, reason)
+        switchboard.failed(keys.member(workspace, waiter.session), cache_key, reason, counts=counts)
     return mark_given_up(store, workspace, cache_key, [waiter.session for waiter in waiters])

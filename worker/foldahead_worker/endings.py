@@ -40,9 +40,7 @@ MOST_BACKOFF_S = 300.0
 COMMIT_PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """A summary that was paid for is not thrown away because the database is away for a moment."""
 
-Outcome = Literal[
-    "nothing", "done", "cache_hit", "needs_bodies", "retry", "put_off", "failed", "handed_back", "lost"
-]
+Outcome = Literal["nothing", "done", "cache_hit", "needs_bodies", "retry", "put_off", "failed", "handed_back", "lost"]
 Result = TypeVar("Result")
 _log = logging.getLogger("foldahead.work")
 
@@ -79,9 +77,7 @@ class Ending:
     def tell_started(self, span_tokens: int) -> None:
         """Report that the work has begun."""
         request = self._leased.request
-        self._reporter.report(
-            request.workspace, [started(waiter, request, span_tokens) for waiter in self._waiters]
-        )
+        self._reporter.report(request.workspace, [started(waiter, request, span_tokens) for waiter in self._waiters])
 
     def tell_failed(self, mode: FailureMode, error_class: str, message: str) -> None:
         """Report a failure to every waiter; the job may go on all the same."""
@@ -90,9 +86,7 @@ class Ending:
         self._reporter.report(self._leased.request.workspace, list(events))
 
     def committed(self, summary: Summary, cost: Cost, *, cache_hit: bool) -> Done:
-        """The summary is stored, the job done, every waiter told. A late answer is stored if its key is
-        empty.
-        """
+        """The summary is stored, the job done, every waiter told. A late answer is stored if its key is empty."""
         job_id, token = self._leased.job_id, self._leased.token
         done = _patiently(lambda: commit(self._store, job_id, token, summary, now_ms(), bill_of(cost)))
         if not done.finished or done.summary is None:
@@ -178,9 +172,7 @@ class Ending:
         """The messages are not in Redis: the session is told, sends them, and asks again."""
         at_ms = now_ms()
         token = self._leased.token
-        if not needs_bodies(
-            self._store, self._leased.job_id, token, at_ms, reopens_at_ms=at_ms + BODIES_PAUSE_MS
-        ):
+        if not needs_bodies(self._store, self._leased.job_id, token, at_ms, reopens_at_ms=at_ms + BODIES_PAUSE_MS):
             return self.done("lost")
         self._give_up("needs_bodies")
         return self.done("needs_bodies")
@@ -220,9 +212,7 @@ class Ending:
     def _give_up(self, reason: str) -> None:
         request = self._leased.request
         try:
-            give_up(
-                self._store, self._switchboard, request.workspace, request.cache_key, reason, self._waiters
-            )
+            give_up(self._store, self._switchboard, request.workspace, request.cache_key, reason, self._waiters)
         except redis.RedisError as error:
             _log.warning("job %d: sessions are told later: %s", self._leased.job_id, type(error).__name__)
 

@@ -8,7 +8,8 @@ stopped until its key changes or somebody says otherwise. Redis may lose all of 
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
+from urllib.parse import quote, unquote
 
 import redis
 from msgspec import Struct
@@ -17,19 +18,16 @@ from foldahead import keys, wire
 from foldahead.core.models import bare_name
 from foldahead_worker.library import load
 from foldahead_worker.summarizers.accounts import Accounts
-from foldahead_worker.summarizers.protocol import Forecast, Limit, SummarizerError
+from foldahead_worker.summarizers.protocol import Came, Forecast, Limit
 from foldahead_worker.switchboard import RELOAD_ON
 
-Came = Literal["answered", "failed", "limited", "given_up"]
 PROBE_S = 60.0
 """How long one probe may keep all others waiting."""
 _log = logging.getLogger("foldahead.gate")
 
 
 class Admission(Struct, frozen=True, kw_only=True):
-    """Whether a job may ask its provider now. `why` not: open, probing, ramp or rate; of a granted one
-    `probe`.
-    """
+    """Whether a job may ask its provider now. `why` not: open, probing, ramp or rate; of a granted one `probe`."""
 
     granted: bool
     wait_s: float = 0.0
@@ -50,9 +48,7 @@ class Stop(Struct, frozen=True, kw_only=True):
 
 
 class Gate:
-    """For many threads. Raises redis.RedisError when Redis cannot be asked, but for `report`, which may be
-    lost.
-    """
+    """For many threads. Raises redis.RedisError when Redis cannot be asked, but for `report`, which may be lost."""
 
     def __init__(self, client: "redis.Redis", accounts: Accounts) -> None:
         """`accounts` tell whether a stopped workspace has another key by now."""
@@ -83,7 +79,7 @@ class Gate:
 
     def stop(self, workspace: str, account: str, reason: str) -> bool:
         """Stop a workspace; the first to say so for that account raises the one alarm, and gets True."""
-        first = bool(self._call("fold_stop", keys.STOPPED_HASH, workspace, account, reason))
+        first = bool(self._call("fold_stop", keys.STOPPED_HASH, quote(workspace, safe=""), account, reason))
         if first:
             _log.error(
                 "ALARM workspace %s: its provider refused its account (%s). Its summaries stand still until its key "
@@ -98,7 +94,7 @@ class Gate:
         """All stopped workspaces."""
         said: dict[bytes, bytes] = self._client.hgetall(keys.STOPPED_HASH)
         return tuple(
-            _stop(workspace.decode(), value.decode("utf-8", "replace")) for workspace, value in said.items()
+            _stop(unquote(workspace.decode()), value.decode("utf-8", "replace")) for workspace, value in said.items()
         )
 
     def stopped_workspaces(self) -> tuple[str, ...]:
@@ -114,7 +110,7 @@ class Gate:
 
     def resume(self, workspace: str) -> bool:
         """Let a workspace go on. Returns whether it was stopped."""
-        return bool(self._client.hdel(keys.STOPPED_HASH, workspace))
+        return bool(self._client.hdel(keys.STOPPED_HASH, quote(workspace, safe="")))
 
     def _call(self, function: str, key: str, *arguments: str | int) -> Any:
         try:
@@ -124,13 +120,6 @@ class Gate:
                 raise
             load(self._client)
             return self._client.fcall(function, 1, key, wire.WIRE_VERSION, *arguments)
-
-
-def came_of(error: SummarizerError) -> Came:
-    """What an error says of the account: whether it answers at all."""
-    if error.status == 429 and error.heals:
-        return "limited"
-    return "failed" if error.heals and (error.status == 0 or error.status >= 500) else "answered"
 
 
 def _key(account: str, model: str) -> str:

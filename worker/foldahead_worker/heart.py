@@ -1,6 +1,4 @@
-"""One beating thread for all leases of a worker process: one transaction a beat, however many jobs are
-under way.
-"""
+"""One beating thread for all leases of a worker process: one transaction a beat, however many jobs are under way."""
 
 import logging
 import threading

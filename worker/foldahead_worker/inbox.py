@@ -1,4 +1,4 @@
-"""What agents report and the database is to keep: records, events, sessions to be forgotten.
+"""What agents report and the database is to keep: records, events, sessions to be closed and forgotten.
 
 A capped Redis stream with one consumer group for all watchers. An entry is given again until it is
 acknowledged, so whoever reads it keeps it once, by its id.
@@ -6,6 +6,7 @@ acknowledged, so whoever reads it keeps it once, by its id.
 
 from typing import Any, Literal
 
+import msgspec
 import redis
 from msgspec import Struct
 
@@ -17,9 +18,11 @@ MAX_BLOCK_MS = 4_000
 CLAIM_IDLE_MS = 60_000
 """An entry that a watcher was given so long ago, by Redis's clock, is given to another."""
 
+_MOST_PLACE_DIGITS = 18
 _FIELDS = frozenset((b"kind", b"member", b"id", b"data"))
 
-InboxKind = Literal["record", "event", "forget"]
+InboxKind = Literal["record", "event", "close", "forget"]
+_MOST_ITEM_ID = 128
 
 
 class InboxEntry(Struct, frozen=True, kw_only=True):
@@ -30,7 +33,9 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
     member: str
     item_id: bytes = b""
     data: bytes = b""
-    """JSON of the record or event."""
+    """JSON of the record or event; of `forget` the place before which records go."""
+    place: int = 0
+    """Of a record among those of its session."""
 
 
 class InboxCounts(Struct, frozen=True, kw_only=True):
@@ -116,17 +121,19 @@ class Inbox:
             for entry, reply in zip(named, replies, strict=True)
         }
         return [
-            InboxEntry(
-                entry_id=entry.entry_id,
-                kind=entry.kind,
-                member=entry.member,
-                item_id=entry.item_id,
-                data=found[entry.entry_id].partition(b":")[2]
-                if entry.kind == "record"
-                else entry.data,
-            )
-            for entry in entries
+            _placed(entry, found[entry.entry_id]) if entry.kind == "record" else entry for entry in entries
         ]
+
+
+def _placed(entry: InboxEntry, stored: bytes) -> InboxEntry:
+    """A record with what Redis has of it, `place:JSON`."""
+    place, _, data = stored.partition(b":")
+    return msgspec.structs.replace(entry, data=data, place=number_of(place))
+
+
+def number_of(digits: bytes) -> int:
+    """A place as Redis holds it; 0 for what is none."""
+    return int(digits) if digits.isdigit() and len(digits) <= _MOST_PLACE_DIGITS else 0
 
 
 def _entries_of(streams: Any) -> list[Any]:
@@ -138,17 +145,16 @@ def _is_malformed(fields: dict[bytes, bytes]) -> bool:
     if not _FIELDS <= fields.keys():
         return True
     try:
-        fields[b"member"].decode()
+        return len(fields[b"id"]) > _MOST_ITEM_ID or not keys.fits(fields[b"member"].decode())
     except UnicodeDecodeError:
         return True
-    return False
 
 
 def _read_entry(raw: Any) -> InboxEntry | None:
     entry_id: bytes = raw[0]
     fields: dict[bytes, bytes] = raw[1] or {}
     kind = fields.get(b"kind", b"").decode("utf-8", "replace")
-    if kind not in ("record", "event", "forget") or _is_malformed(fields):
+    if kind not in ("record", "event", "close", "forget") or _is_malformed(fields):
         return None
     return InboxEntry(
         entry_id=entry_id.decode(),

@@ -2,28 +2,34 @@
 
 import logging
 import re
+from collections.abc import Sequence
+from itertools import groupby
 
 import msgspec
+import redis
 
 from foldahead import keys, wire
 from foldahead.calls import record_id
 from foldahead.core.events import Envelope
 from foldahead.errors import UnusableRecord
+from foldahead_worker.apart import done_apart
 from foldahead_worker.clock import now_ms
 from foldahead_worker.delivery import ready_from
-from foldahead_worker.inbox import InboxEntry
+from foldahead_worker.inbox import InboxEntry, number_of
 from foldahead_worker.metrics import Metrics
-from foldahead_worker.store import Store
+from foldahead_worker.reasons import Reasons
+from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.events import EventRow, append_events
-from foldahead_worker.store.records import RecordRow, append_records, records_of
-from foldahead_worker.store.sessions import forget_session, load_session
-from foldahead_worker.store.waiters import passed_by, ready_for
-from foldahead_worker.switchboard import Switchboard
+from foldahead_worker.store.records import RecordRow, append_records, placed_records_of
+from foldahead_worker.store.sessions import close_session, forget_session, load_session
+from foldahead_worker.store.waiters import failed_in_a_row, passed_by, ready_for
+from foldahead_worker.switchboard import Failures, Switchboard
 
 ENTRIES_AT_ONCE = 500
 RESTORES_AT_ONCE = 50
 _MOST_INDEX = 2**31 - 1
 _EVENT_TYPE = re.compile(r"session\.[a-z_]{1,64}")
+_CACHE_KEY = re.compile(r"[0-9a-f]{64}")
 _TOLD = ("watermark_after", "tokens_before", "tokens_after", "waited_turns", "result_count", "truncated_message_count")
 """What of an event's payload the log says: counts, never words."""
 _log = logging.getLogger("foldahead.keeping")
@@ -37,45 +43,86 @@ class Keeper:
         self._store = store
         self._switchboard = switchboard
         self._metrics = metrics or Metrics()
+        self._unrestored = Reasons()
 
     def keep(self, block_ms: int) -> int:
         """Store what is in the inbox, waiting up to `block_ms` for something. Returns how many entries."""
         entries = self._switchboard.inbox.read(self._name, ENTRIES_AT_ONCE, block_ms)
-        append_records(self._store, [_record_row(entry) for entry in entries if _is_record(entry)])
-        told = [event for entry in entries if entry.kind == "event" and (event := _told(entry)) is not None]
-        events = [_event_row(event) for event in told]
-        append_events(self._store, events)
-        for event, row in zip(told, events, strict=True):
-            self._hear(event)
-            self._switchboard.add_event(row.json.encode())
-        for entry in entries:
-            if entry.kind == "forget":
-                forget_session(self._store, *keys.names_of(entry.member))
+        # In the order of the stream: a name that is forgotten and used again keeps what it reports from then on.
+        for is_report, some in groupby(entries, lambda entry: entry.kind in ("record", "event")):
+            do = self._keep_reports if is_report else self._end_sessions
+            done_apart(tuple(some), do, self._set_aside)
         self._switchboard.inbox.acknowledge([entry.entry_id for entry in entries])
         return len(entries)
+
+    def _keep_reports(self, entries: Sequence[InboxEntry]) -> None:
+        append_records(self._store, [_record_row(entry) for entry in entries if _is_record(entry)])
+        told: dict[object, Envelope] = {}
+        rows: list[EventRow] = []
+        for entry in entries:
+            if entry.kind == "event" and (event := _told(entry)) is not None:
+                rows.append(_event_row(entry, event))
+                told.setdefault(rows[-1].identity_in_all, event)
+        # What is there already was heard already, by a watcher that did not come to acknowledge it.
+        for row in append_events(self._store, rows):
+            self._hear(told[row.identity_in_all])
+            self._switchboard.add_event(row.json.encode())
+
+    def _end_sessions(self, entries: Sequence[InboxEntry]) -> None:
+        for entry in entries:
+            workspace, session = keys.names_of(entry.member)
+            if entry.kind == "forget":
+                forget_session(self._store, workspace, session, number_of(entry.data) or None)
+            elif self._switchboard.wants_nothing(entry.member):  # else it was opened again
+                close_session(self._store, workspace, session, now_ms())
+
+    def _set_aside(self, entry: InboxEntry, error: Exception) -> None:
+        workspace, session = keys.names_of(entry.member)
+        self._metrics.set_aside("inbox")
+        told = {"workspace": workspace, "session": session, "entry": entry.entry_id, "kind": entry.kind}
+        _log.error("a report is not kept: %s", type(error).__name__, exc_info=error, extra=told)
 
     def _hear(self, event: Envelope) -> None:
         """The figures and the log of what an agent did."""
         self._metrics.heard(event)
         session, cache_key = str(event.payload["session_id"]), event.payload.get("cache_key")
         told = {name: event.payload[name] for name in _TOLD if isinstance(event.payload.get(name), int)}
-        if isinstance(cache_key, str):
+        is_key = isinstance(cache_key, str) and _CACHE_KEY.fullmatch(cache_key) is not None
+        if is_key:
             told["cache_key"] = cache_key[:12]
         _log.info(event.type.rpartition(".")[2], extra={"workspace": event.workspace, "session": session, **told})
-        if event.type == "session.swapped" and isinstance(cache_key, str):
+        if event.type == "session.swapped" and is_key:
             watermark = min(told.get("watermark_after", 0), _MOST_INDEX)
             self._metrics.passed(passed_by(self._store, event.workspace, session, cache_key, watermark))
 
     def restore(self) -> int:
         """Give sessions back that agents asked for and Redis does not know. Returns how many were asked for."""
         members = self._switchboard.pop_restores(RESTORES_AT_ONCE)
-        for member in members:
-            workspace, session = keys.names_of(member)
-            row = load_session(self._store, workspace, session)
-            ready = [ready_from(found.summary) for found in ready_for(self._store, workspace, session)]
-            records = list(filter(_identity, records_of(self._store, workspace, session)))
-            self._switchboard.restore(member, _standing(row.standing) if row else None, ready, records)
+        for at, member in enumerate(members):
+            try:
+                done_apart([member], lambda one: self._restore(one[0]), self._no_restore)
+            except (StoreError, redis.RedisError):
+                self._switchboard.ask_restores(members[at:])
+                raise
         return len(members)
+
+    def _restore(self, member: str) -> None:
+        workspace, session = keys.names_of(member)
+        row = load_session(self._store, workspace, session)
+        ready = [ready_from(found.summary) for found in ready_for(self._store, workspace, session)]
+        placed = placed_records_of(self._store, workspace, session)
+        records = [(place, record) for place, record in placed if _identity(record)]
+        failed = failed_in_a_row(self._store, workspace, session)
+        failures = Failures(in_a_row=failed.in_a_row, ms_ago=max(0, now_ms() - failed.last_ms) if failed.in_a_row else 0)
+        self._switchboard.restore(member, _standing(row.standing) if row else None, ready, records, failures)
+
+    def _no_restore(self, member: str, error: Exception) -> None:
+        """Its agent asks again and again: said once."""
+        self._metrics.set_aside("restore")
+        if self._unrestored.is_news(member, type(error).__name__):
+            workspace, session = keys.names_of(member)
+            told = {"workspace": workspace, "session": session}
+            _log.error("not restored: %s", type(error).__name__, exc_info=error, extra=told)
 
 
 def _standing(encoded: bytes) -> wire.Standing | None:
@@ -100,7 +147,7 @@ def _identity(record: bytes) -> bytes:
 
 def _record_row(entry: InboxEntry) -> RecordRow:
     workspace, session = keys.names_of(entry.member)
-    return RecordRow(workspace=workspace, session=session, identity=entry.item_id.hex(), json=entry.data)
+    return RecordRow(workspace=workspace, session=session, identity=entry.item_id.hex(), json=entry.data, place=entry.place)
 
 
 def _told(entry: InboxEntry) -> Envelope | None:
@@ -117,11 +164,12 @@ def _told(entry: InboxEntry) -> Envelope | None:
     return msgspec.structs.replace(told, workspace=workspace, payload=told.payload | {"session_id": session})
 
 
-def _event_row(event: Envelope) -> EventRow:
+def _event_row(entry: InboxEntry, event: Envelope) -> EventRow:
     return EventRow(
         kind=event.type,
         workspace=event.workspace,
         session=str(event.payload["session_id"]),
+        identity=entry.item_id.decode("ascii", "replace").replace("\0", "\ufffd"),
         json=msgspec.json.encode(event).decode(),
         created_at_ms=now_ms(),
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from foldahead.core.decide import Means
-from foldahead.core.models import Model, find_model
+from foldahead.core.models import Model, find_model, unknown_model
 from foldahead.core.policy import Policy
 from foldahead.core.prompt import PROMPT_VERSION
 from foldahead_worker.summarizers.extract import EXTRACT_VERSION
@@ -85,14 +85,6 @@ def check_models(chooser: Chooser, overrides: Mapping[str, Any]) -> None:
         why_not = chooser.why_not("" if workspace == "(default)" else workspace, model)
         if why_not:
             _log.warning("workspace %s: model %s is not used: %s", workspace, model, why_not)
-
-
-def unknown_model(name: str) -> str:
-    """What is said of a model that has no price."""
-    return (
-        f"model {name!r}: no price is known, so its cost would not be; add it to the file that FOLDAHEAD_MODELS_FILE "
-        'names (docs/operations.md, "Models and prices")'
-    )
 
 
 class OneKey:

@@ -57,6 +57,15 @@ class Metrics:
         self._jobs = Counter(
             "jobs_ended", "Leases by how they ended; `nothing`: a wake-up without work", ["kind", "outcome"], **in_registry
         )
+        self._left_alone = Counter(
+            "left_alone", "Looks after which no summary was asked for, by why", ["reason"], **in_registry
+        )
+        self._set_aside = Counter(
+            "set_aside",
+            "Sessions, or reports of theirs, that could not be dealt with, by where; the log has each",
+            ["where"],
+            **in_registry,
+        )
         self._oldest = Gauge("oldest_due_job_seconds", "How long the job that became due first has waited", **in_registry)
         self._queue = Gauge("jobs", "Jobs by state: queued, leased", ["state"], **in_registry)
         self._waiting = Gauge("waiting", "Things that wait in Redis, by where", ["where"], **in_registry)
@@ -103,6 +112,14 @@ class Metrics:
     def looked(self, overdue_ms: int) -> None:
         """A watcher looked at a session that had wanted it for so long."""
         self._look.observe(max(0, overdue_ms) / 1000)
+
+    def left_alone(self, reason: str) -> None:
+        """A watcher looked at a session and asked for nothing; `reason` is of a small set."""
+        self._left_alone.labels(reason).inc()
+
+    def set_aside(self, where: str) -> None:
+        """A session, or a report of one, could not be dealt with, and stands in nobody's way any more."""
+        self._set_aside.labels(where).inc()
 
     def ready(self, kind: str, waited_ms: int) -> None:
         """A session was given the summary that it had been waiting for so long."""

@@ -18,9 +18,7 @@ class ParentGone(Exception):
 def prepare(
     store: Store, switchboard: Switchboard, request: SummaryRequest, waiters: tuple[Waiter, ...]
 ) -> Span | None:
-    """The span, from any session that waits; None when Redis has the messages of none. Raises
-    `ParentGone`.
-    """
+    """The span, from any session that waits; None when Redis has the messages of none. Raises `ParentGone`."""
     parent_text = ""
     if request.parent:
         parent = find_summary(store, request.workspace, request.parent)
@@ -34,9 +32,7 @@ def prepare(
     return None
 
 
-def _messages_of(
-    switchboard: Switchboard, request: SummaryRequest, member: str
-) -> tuple[Message, ...] | None:
+def _messages_of(switchboard: Switchboard, request: SummaryRequest, member: str) -> tuple[Message, ...] | None:
     first = first_message(request)
     start, head_before, bodies = switchboard.bodies(member, first, request.end)
     if start != first or len(bodies) < request.end - first:

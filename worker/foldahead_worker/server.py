@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import redis
@@ -16,6 +17,7 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from foldahead import keys
+from foldahead.core.models import PICO_PER_USD
 from foldahead.errors import FoldaheadError
 from foldahead_worker.app import QUEUE, make_app, owner_name, wake_with
 from foldahead_worker.gate import Gate
@@ -114,13 +116,15 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
     metrics = Metrics()
     wake = wake_with(make_app(settings), lambda job_ids: labels_of(store, job_ids))
     chooser = make_chooser(settings)
-    check_models(chooser, central_overrides(client))
     watcher = Watcher(store, switchboard, chooser, wake, metrics)
     keeper = Keeper(owner_name(), store, switchboard, metrics)
-    sweeper = Sweeper(store, switchboard, wake, settings.lease_dead_after_s, settings.cache_max_rows)
+    sweeper = Sweeper(store, switchboard, wake, settings.lease_dead_after_s, settings.cache_max_rows, metrics)
+    sweeper.copy_policies()
+    check_models(chooser, central_overrides(client))
 
     def look() -> None:
-        while watcher.look() or keeper.restore():
+        # Both in each round: sessions that are always due must not keep others from being restored.
+        while sum((watcher.look(), keeper.restore())):
             if stop.is_set():
                 return
 
@@ -171,6 +175,7 @@ def make_worker(
         heartbeat_every_s=min(HEARTBEAT_EVERY_S, settings.lease_dead_after_s / BEATS_A_LEASE),
         gate=supply.gate,
         metrics=metrics,
+        day_budget_picodollars=int(settings.max_cost_per_workspace_day_usd * PICO_PER_USD) or None,
     )
 
 
@@ -180,7 +185,7 @@ def central_overrides(client: "redis.Redis") -> dict[str, Any]:
     overrides: dict[str, Any] = {}
     for workspace, values in stored.items():
         with contextlib.suppress(msgspec.DecodeError):
-            overrides[workspace.decode()] = msgspec.json.decode(values)
+            overrides[unquote(workspace.decode())] = msgspec.json.decode(values)
     return overrides
 
 

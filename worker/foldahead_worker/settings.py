@@ -42,7 +42,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     lease_dead_after_s: float = 15.0
     """A lease whose heartbeat was seen unchanged for this long is dead."""
     cache_max_rows: int = 1_000
-    """Summaries kept per workspace."""
+    """Summaries kept per workspace, where its sessions ask for no other number."""
+    max_cost_per_workspace_day_usd: float = 0.0
+    """What the summaries of a workspace may cost on one UTC day, in all; 0: no limit."""
     summary_delay_s: float = 0.0
     """Slows every summary: for trying things out."""
     metrics_host: str = "127.0.0.1"
@@ -83,6 +85,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         call_deadline_s=_number(env, "FOLDAHEAD_CALL_DEADLINE_S", 300.0),
         lease_dead_after_s=_number(env, "FOLDAHEAD_LEASE_DEAD_AFTER_S", 15.0),
         cache_max_rows=_whole(env, "FOLDAHEAD_CACHE_MAX_ROWS", 1_000),
+        max_cost_per_workspace_day_usd=_number(env, "FOLDAHEAD_MAX_COST_PER_WORKSPACE_DAY_USD", 0.0, least=0.0),
         summary_delay_s=_number(env, "FOLDAHEAD_SUMMARY_DELAY_S", 0.0, least=0.0),
         metrics_host=env.get("FOLDAHEAD_METRICS_HOST", "127.0.0.1"),
         watch_metrics_port=_port(env, "FOLDAHEAD_WATCH_METRICS_PORT"),
@@ -129,6 +132,12 @@ def names_a_database(environ: Mapping[str, str] | None = None) -> bool:
     return bool(env.get("FOLDAHEAD_DATABASE_URL") or env.get("FOLDAHEAD_DATABASE_URL_FILE"))
 
 
+def make_state_directory(environ: Mapping[str, str] | None = None) -> None:
+    """Makes the folder of the default database, where that is the one to be used. Raises OSError."""
+    if not names_a_database(environ):
+        state_directory(environ).mkdir(parents=True, exist_ok=True)
+
+
 def environment_for(settings: Settings, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a child process that is to run with these settings: `read_settings` gives them
     back there.
@@ -152,6 +161,7 @@ def environment_for(settings: Settings, environ: Mapping[str, str] | None = None
         "FOLDAHEAD_CALL_DEADLINE_S": str(settings.call_deadline_s),
         "FOLDAHEAD_LEASE_DEAD_AFTER_S": str(settings.lease_dead_after_s),
         "FOLDAHEAD_CACHE_MAX_ROWS": str(settings.cache_max_rows),
+        "FOLDAHEAD_MAX_COST_PER_WORKSPACE_DAY_USD": str(settings.max_cost_per_workspace_day_usd),
         "FOLDAHEAD_SUMMARY_DELAY_S": str(settings.summary_delay_s),
         "FOLDAHEAD_METRICS_HOST": settings.metrics_host,
         "FOLDAHEAD_WATCH_METRICS_PORT": str(settings.watch_metrics_port),

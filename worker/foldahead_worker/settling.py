@@ -7,12 +7,17 @@ import redis
 from foldahead import keys
 
 def settled(client: "redis.Redis", member: str) -> bool:
-    """Whether no job is under way for a session, and no watcher has yet to look at it, now or later.
+    """Whether no job is under way for a session, and no watcher has yet to look at it, now or later; or it rests after
+    a failure.
 
     True only means something once all that was published has arrived (`flush`).
     """
     pipeline = client.pipeline(transaction=False)
     pipeline.zscore(keys.armed(keys.shard_of(member)), member)
-    pipeline.hget(keys.state(member), "job")
-    score, job = cast("tuple[float | None, bytes | None]", pipeline.execute())
-    return not job and score is None
+    pipeline.hmget(keys.state(member), "job", "failures")
+    pipeline.time()
+    score, (job, failures), (seconds, _) = cast(
+        "tuple[float | None, tuple[bytes | None, bytes | None], tuple[int, int]]", pipeline.execute()
+    )
+    rests = failures is not None and score is not None and score > (seconds + 1) * 1000
+    return not job and (score is None or rests)

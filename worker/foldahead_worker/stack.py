@@ -32,6 +32,8 @@ STOP_TIMEOUT_S = 8.0
 """A worker hands back what it has leased; that takes a moment, never this long."""
 ORPHAN_EXIT_S = 5.0
 """A child whose parent is gone has this long to end in order."""
+EXIT_NOTICE_S = 0.5
+"""Between the close of a child's output and its end."""
 _LOG_TAIL_BYTES = 2_000
 KINDS = ("watch", "work")
 
@@ -72,9 +74,11 @@ class Child:
         process = self._running()
         if READY in _first_line(cast("IO[bytes]", process.stdout), timeout_s):
             return
-        ended = process.poll()
-        what = f"did not come up in {timeout_s:g} s" if ended is None else f"ended with status {ended}"
-        raise StackError(f"foldahead {self.kind} {what}: {self.last_words()}")
+        try:
+            how = f"ended with status {process.wait(EXIT_NOTICE_S)}"
+        except subprocess.TimeoutExpired:
+            how = f"did not come up in {timeout_s:g} s"
+        raise StackError(f"foldahead {self.kind} {how}: {self.last_words()}")
 
     def ended(self) -> int | None:
         """Its exit status, once it has ended."""
@@ -120,6 +124,8 @@ class Stack:
     def __init__(self, settings: Settings, logs: Path, kinds: Sequence[str] = KINDS) -> None:
         self.settings = settings
         self.children = tuple(Child(kind, settings, logs / f"{kind}.log") for kind in kinds)
+        self.server: EmbeddedRedis | None = None
+        """The embedded Redis that these two have to themselves, where there is one."""
 
     def start(self) -> None:
         """Start both and wait until they are ready. Raises StackError; nothing is left running then."""
@@ -133,7 +139,9 @@ class Stack:
             raise
 
     def check(self) -> None:
-        """Raises StackError when one has ended."""
+        """Raises StackError when one has ended, or the Redis that was started with them."""
+        if self.server is not None and not self.server.is_running:
+            raise StackError("the embedded Redis ended")
         for child in self.children:
             if (status := child.ended()) is not None:
                 raise StackError(f"foldahead {child.kind} ended with status {status}: {child.last_words()}")
@@ -171,6 +179,7 @@ def private_stack(settings: Settings) -> Generator[Stack]:
                 database_url=f"sqlite:///{directory}/foldahead.db",
             )
             with Stack(own, directory) as stack:
+                stack.server = server
                 yield stack
 
 

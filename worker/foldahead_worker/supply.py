@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead_worker.gate import Gate
+from foldahead_worker.metered import MeteredSummarizer
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.settings import Settings, accounts_of
 from foldahead_worker.summarizers.accounts import Accounts
 from foldahead_worker.summarizers.extract import ExtractSummarizer
-from foldahead_worker.summarizers.metered import MeteredSummarizer
 from foldahead_worker.summarizers.protocol import Summarizer
 from foldahead_worker.summarizers.slowed import SlowedSummarizer
 from foldahead_worker.work import SummarizerOf

@@ -6,23 +6,28 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from foldahead_worker.apart import done_apart
 from foldahead_worker.clock import now_ms
 from foldahead_worker.delivery import deliver, give_up
+from foldahead_worker.metrics import Metrics
 from foldahead_worker.reporting import Reporter, completed, failed
 from foldahead_worker.store import Store
 from foldahead_worker.store.jobs import due_unsent, mark_sent
 from foldahead_worker.store.leases import LEASE_LOST, LeaseSeen, expire, leases
+from foldahead_worker.store.policies import get_policies, stale_copies
 from foldahead_worker.store.retention import (
+    CacheRows,
     forget_idle_sessions,
     prune_events,
     prune_jobs,
     prune_spend,
     prune_waiters,
     summary_counts,
+    wanted_cache_rows,
 )
 from foldahead_worker.store.spend import day_of
 from foldahead_worker.store.summaries import Summary, evict, find_summary
-from foldahead_worker.store.waiters import Undelivered, Waiter, undelivered
+from foldahead_worker.store.waiters import Undelivered, Waiter, mark_given_up, undelivered
 from foldahead_worker.switchboard import Switchboard
 from foldahead_worker.watch import Wake
 
@@ -38,6 +43,16 @@ KEEP_SPEND_DAYS = 400
 _log = logging.getLogger("foldahead.sweep")
 
 
+def rows_to_keep(wanted: CacheRows | None, default: int) -> int:
+    """Summaries that a workspace keeps: the most that one of its sessions wants. Pure.
+
+    `default` where its sessions leave it to the servers, or none is known.
+    """
+    if wanted is None:
+        return default
+    return max(wanted.most, default) if wanted.left_open else wanted.most
+
+
 class _Watched(Struct):
     seen: LeaseSeen
     since_s: float
@@ -47,11 +62,19 @@ class Sweeper:
     """One sweeper of any number. Judges leases by its own monotonic clock alone."""
 
     def __init__(
-        self, store: Store, switchboard: Switchboard, wake: Wake, dead_after_s: float, cache_max_rows: int
+        self,
+        store: Store,
+        switchboard: Switchboard,
+        wake: Wake,
+        dead_after_s: float,
+        cache_max_rows: int,
+        metrics: Metrics | None = None,
     ) -> None:
+        """`cache_max_rows`: summaries kept in a workspace whose sessions ask for no other number."""
         self._store = store
         self._switchboard = switchboard
-        self._reporter = Reporter(store, switchboard)
+        self._metrics = metrics or Metrics()
+        self._reporter = Reporter(store, switchboard, self._metrics)
         self._wake = wake
         self._dead_after_s = dead_after_s
         self._cache_max_rows = cache_max_rows
@@ -61,7 +84,16 @@ class Sweeper:
         """One round: leases, lost wake-ups, sessions that were not told."""
         self._bury_dead_leases()
         self._resend()
-        self._tell(undelivered(self._store, now_ms() - UNTOLD_AFTER_MS))
+        done_apart(undelivered(self._store, now_ms() - UNTOLD_AFTER_MS), self._tell, self._set_aside)
+        if not self._switchboard.has_policies():
+            self.copy_policies()
+
+    def copy_policies(self) -> None:
+        """Redis says what the database keeps of central policy values."""
+        stale = stale_copies(get_policies(self._store), self._switchboard.policies())
+        if stale:
+            self._switchboard.put_policies(stale)
+            _log.warning("central policy values copied to Redis again: %d workspaces", len(stale))
 
     def _bury_dead_leases(self) -> None:
         now_s = time.monotonic()
@@ -79,8 +111,8 @@ class Sweeper:
         at_ms = now_ms()
         unsent = due_unsent(self._store, at_ms - RESEND_AFTER_MS, at_ms)
         if unsent:
-            self._wake(unsent)
             mark_sent(self._store, unsent, at_ms)
+            self._wake(unsent)
 
     def _tell(self, untold: Sequence[Undelivered]) -> None:
         """What a worker would have done that died, or had no Redis, between the end of its job and this."""
@@ -94,6 +126,14 @@ class Sweeper:
                 asked_later = one.waiter.created_at_ms > summary.created_at_ms
                 self._report_completed(one.waiter, summary, asked_later or (workspace, cache_key) in paid)
                 paid.add((workspace, cache_key))
+
+    def _set_aside(self, one: Undelivered, error: Exception) -> None:
+        """A session that cannot be told is not tried for ever."""
+        waiter = one.waiter
+        self._metrics.set_aside("sweep")
+        told = {"workspace": waiter.workspace, "session": waiter.session, "cache_key": waiter.cache_key[:12]}
+        _log.error("not told: %s", type(error).__name__, exc_info=error, extra=told)
+        mark_given_up(self._store, waiter.workspace, waiter.cache_key, [waiter.session])
 
     def _report_completed(self, waiter: Waiter, summary: Summary, cache_hit: bool) -> None:
         waited_ms = now_ms() - waiter.created_at_ms
@@ -111,9 +151,12 @@ class Sweeper:
     def tidy(self) -> None:
         """The slow round: bounds of every table."""
         at_ms = now_ms()
+        self.copy_policies()
+        wanted = wanted_cache_rows(self._store)
         for workspace, count in summary_counts(self._store).items():
-            if count > self._cache_max_rows:
-                evict(self._store, workspace, self._cache_max_rows)
+            most = rows_to_keep(wanted.get(workspace), self._cache_max_rows)
+            if count > most:
+                evict(self._store, workspace, most)
         prune_events(self._store, KEEP_EVENTS)
         prune_jobs(self._store, at_ms - KEEP_ENDED_JOBS_MS)
         prune_waiters(self._store, at_ms - KEEP_WAITERS_MS)

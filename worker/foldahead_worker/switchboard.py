@@ -5,8 +5,9 @@ read here is believed: who spends money on bodies checks that they hash to the h
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 import redis
@@ -24,11 +25,23 @@ HEAD_BYTES = 32
 HEADER_BYTES = HEAD_BYTES + 8 + 1
 """Of a stored body: the head after it, the size of all bodies so far, a flag."""
 BODIES_A_READ = 200
+RESTORE_TTL_S = 3600
+_MOST_DIGITS = 16
 RELOAD_ON = "Function not found"
 _log = logging.getLogger("foldahead.switchboard")
 
-_STATE = ("inc", "n", "standing", "job", "failed")
+_STATE = ("inc", "n", "standing", "job", "failed", "failures", "failed_at")
 Value = TypeVar("Value")
+
+
+class Failures(Struct, frozen=True, kw_only=True):
+    """Jobs of a session that failed in a row, and how long ago the last of them did."""
+
+    in_a_row: int = 0
+    ms_ago: int = 0
+
+
+NO_FAILURES = Failures()
 
 
 class Armed(Struct, frozen=True, kw_only=True):
@@ -46,8 +59,14 @@ class Armed(Struct, frozen=True, kw_only=True):
     """Cache key of the job under way."""
     failed: str = ""
     """Why the last one failed, when none is under way."""
+    failures: int = 0
+    """Jobs that failed in a row."""
+    failed_at_ms: int = 0
+    """When the last of them did, by Redis's clock."""
     overdue_ms: int = 0
     """How long it had wanted a look, by Redis's clock, when it was seen."""
+    seen_at_ms: int = 0
+    """When it was seen as due, by Redis's clock."""
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -98,13 +117,13 @@ class Switchboard:
         overdue_ms = [now_ms - int(score) for score, _, _ in scored]
         known = [(member, overdue) for member, overdue in zip(members, overdue_ms, strict=True) if member]
         states = self._states(member for member, _ in known)
-        found = ((member, state, overdue) for (member, overdue), state in zip(known, states, strict=True))
-        return [armed for seen in found if (armed := self._armed(*seen)) is not None]
+        found = (self._armed(*one, state) for one, state in zip(known, states, strict=True))
+        return [msgspec.structs.replace(armed, seen_at_ms=now_ms) for armed in found if armed is not None]
 
     def _member(self, name: bytes, shard: int) -> str | None:
         """The member of an armed set; None for what cannot be one, which is taken out."""
         member = name.decode("utf-8", "replace")
-        if member.encode() == name and "/" in member and keys.shard_of(member) == shard:
+        if member.encode() == name and keys.fits(member) and keys.shard_of(member) == shard:
             return member
         self._client.zrem(keys.armed(shard), name)
         return None
@@ -133,6 +152,10 @@ class Switchboard:
         """Nothing to do until the next publish. Returns whether the session is still as it was seen."""
         return self._settle(seen, "drop", "")
 
+    def disarm(self, member: str) -> None:
+        """Look at a session no more until it publishes again, whatever its state is."""
+        self._client.zrem(keys.armed(keys.shard_of(member)), member)
+
     def ready(self, member: str, ready: wire.Ready) -> bool:
         """Put a summary at a session's disposal. Returns whether Redis knows the session."""
         return bool(
@@ -143,9 +166,26 @@ class Switchboard:
             )
         )
 
-    def failed(self, member: str, cache_key: str, reason: str) -> bool:
-        """Tell a session that its job failed. Returns whether that job was the one it waits for."""
-        return bool(self._call("fold_failed", (keys.state(member),), (cache_key, reason)))
+    def has_ready(self, member: str, cache_key: str) -> bool:
+        """Whether a summary is at a session's disposal already."""
+        try:
+            return bool(self._client.hexists(keys.ready(member), cache_key))
+        except redis.ResponseError as error:
+            if not _is_wrong_type(error):
+                raise
+            return False
+
+    def failed(self, member: str, cache_key: str, reason: str, *, counts: bool = True) -> bool:
+        """Tell a session that its job failed. Returns whether that job was the one it waits for.
+
+        `counts`: the session rests before it is served again, longer after each failure.
+        """
+        return bool(self._call("fold_failed", (keys.state(member),), (cache_key, reason, int(counts))))
+
+    def wants_nothing(self, member: str) -> bool:
+        """Whether a session neither waits for a job nor wants one."""
+        due, job = self._hash_fields(member, "due", "job")
+        return not due and not job
 
     def bodies(
         self, member: str, start: int = 0, end: int | None = None
@@ -186,9 +226,12 @@ class Switchboard:
         member: str,
         standing: wire.Standing | None,
         ready: Sequence[wire.Ready],
-        records: Sequence[bytes],
+        records: Sequence[tuple[int, bytes]],
+        failures: Failures = NO_FAILURES,
     ) -> bool:
         """Give back what the database knows of a session. Returns whether Redis knew nothing of it.
+
+        `records` are places and JSON: the places hold, also for what Redis has of them.
 
         Where it knows the session by now, its own standing stays, and records and summaries are united. With
         nothing given Redis then knows that there is nothing, and an agent that resumes need not wait.
@@ -196,20 +239,48 @@ class Switchboard:
         arguments: list[bytes | str | int] = [
             member,
             b"" if standing is None else wire.encode(standing),
+            failures.in_a_row,
+            failures.ms_ago,
             len(ready),
             len(records),
         ]
         for summary in ready:
             arguments += [summary.cache_key, summary.end, wire.encode(summary)]
-        for record in records:
-            arguments += [record_id(record), record]
+        for place, record in records:
+            arguments += [record_id(record), place, record]
         touched = (keys.state(member), keys.ready(member), keys.records(member), keys.RESTORE_SET)
         return bool(self._call("fold_restore", touched, arguments))
+
+    def ask_restores(self, members: Sequence[str]) -> None:
+        """Have sessions restored by whoever asks next."""
+        if members:
+            self._client.sadd(keys.RESTORE_SET, *members)
+            self._client.expire(keys.RESTORE_SET, RESTORE_TTL_S)
+
+    def policies(self) -> dict[str, bytes]:
+        """The central overrides as agents get them: workspace -> JSON."""
+        stored: dict[bytes, bytes] = self._client.hgetall(keys.POLICIES_HASH)
+        return {unquote(field.decode("utf-8", "replace")): values for field, values in stored.items()}
+
+    def has_policies(self) -> bool:
+        """Whether Redis has any central overrides."""
+        return bool(self._client.exists(keys.POLICIES_HASH))
+
+    def put_policies(self, changes: Mapping[str, bytes | None]) -> None:
+        """Have agents get these overrides from their next answer on; None: none."""
+        pipeline = self._client.pipeline(transaction=False)
+        for workspace, values in changes.items():
+            if values is None:
+                pipeline.hdel(keys.POLICIES_HASH, keys.policy_field(workspace))
+            else:
+                pipeline.hset(keys.POLICIES_HASH, keys.policy_field(workspace), values)
+        pipeline.execute()
 
     def pop_restores(self, limit: int) -> list[str]:
         """Sessions that an agent asked for and Redis does not know; each is given to one caller."""
         popped: list[bytes] | None = self._client.spop(keys.RESTORE_SET, limit)
-        return [name.decode("utf-8", "replace") for name in popped or ()]
+        members = (name.decode("utf-8", "replace") for name in popped or ())
+        return [member for member in members if keys.fits(member)]
 
     def add_event(self, event: bytes) -> None:
         """Append one event, JSON, to the live stream, which forgets the oldest."""
@@ -264,11 +335,17 @@ class Switchboard:
         replies = pipeline.execute(raise_on_error=False)
         return [_nothing_where_no_hash(reply) for reply in replies]
 
+    def _hash_fields(self, member: str, *names: str) -> list[bytes | None]:
+        try:
+            return self._client.hmget(keys.state(member), *names)
+        except redis.ResponseError as error:
+            return _nothing_where_no_hash(error)[: len(names)]
+
     def _now_ms(self) -> int:
         seconds, micros = self._client.time()
         return seconds * 1000 + micros // 1000
 
-    def _armed(self, member: str, state: list[bytes | None], overdue_ms: int) -> Armed | None:
+    def _armed(self, member: str, overdue_ms: int, state: list[bytes | None]) -> Armed | None:
         armed = _read_state(member, state)
         if armed is None:
             self._settle_as(member, (state[0] or b"", state[1] or b""), "drop", "", urgent=False)
@@ -277,7 +354,7 @@ class Switchboard:
 
     def _settle(self, seen: Armed, action: str, value: str) -> bool:
         as_seen = (seen.incarnation.encode(), str(seen.n).encode())
-        return self._settle_as(seen.member, as_seen, action, value, urgent=seen.standing.at_hard_cap)
+        return self._settle_as(seen.member, as_seen, action, value, urgent=seen.standing.forced)
 
     def _settle_as(
         self, member: str, seen: tuple[bytes, bytes], action: str, value: str, *, urgent: bool
@@ -332,7 +409,7 @@ def _is_wrong_type(error: Exception) -> bool:
 
 
 def _read_state(member: str, state: list[bytes | None]) -> Armed | None:
-    incarnation, n, standing, job, failed = state
+    incarnation, n, standing, job, failed, failures, failed_at_ms = state
     if standing is None or n is None or incarnation is None:
         return None
     try:
@@ -349,4 +426,10 @@ def _read_state(member: str, state: list[bytes | None]) -> Armed | None:
         standing=decoded,
         job=(job or b"").decode("utf-8", "replace"),
         failed=(failed or b"").decode("utf-8", "replace"),
+        failures=_count(failures),
+        failed_at_ms=_count(failed_at_ms),
     )
+
+
+def _count(field: bytes | None) -> int:
+    return int(field) if field is not None and field.isdigit() and len(field) < _MOST_DIGITS else 0

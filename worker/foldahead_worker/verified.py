@@ -36,14 +36,10 @@ class Rejected(Struct, frozen=True, kw_only=True):
 
 def bill_of(cost: Cost) -> Bill:
     """A cost as the store settles it."""
-    return Bill(
-        picodollars=cost.picodollars, input_tokens=cost.input_tokens, output_tokens=cost.output_tokens
-    )
+    return Bill(picodollars=cost.picodollars, input_tokens=cost.input_tokens, output_tokens=cost.output_tokens)
 
 
-def summarise_verified(
-    summarizer: Summarizer, span: Span, span_tokens: int, check: Check
-) -> Verified | Rejected:
+def summarise_verified(summarizer: Summarizer, span: Span, span_tokens: int, check: Check) -> Verified | Rejected:
     """An answer that passed verification, with the mechanical index where it is a model's text.
 
     One retry with a tighter instruction; after an answer that was too long it has to be shorter than that

@@ -7,27 +7,27 @@ next publish or the next look.
 import logging
 from collections.abc import Callable, Sequence
 
-import redis
+import msgspec
 
 from foldahead import keys, wire
 from foldahead.core.decide import Decision, Decline, Start, Wait, decide
+from foldahead.core.policy import Policy
+from foldahead_worker.apart import done_apart
+from foldahead_worker.backoff import rest_ms
 from foldahead_worker.clock import now_ms
 from foldahead_worker.delivery import deliver
 from foldahead_worker.means import Chooser
 from foldahead_worker.metrics import Metrics
+from foldahead_worker.reasons import OTHER, Reasons, class_of
 from foldahead_worker.reporting import Reporter, completed
-from foldahead_worker.store import Store, StoreError
+from foldahead_worker.store import Store
 from foldahead_worker.store.jobs import Want, Wanted, mark_sent, want_batch
 from foldahead_worker.store.sessions import SessionRow, save_sessions
-from foldahead_worker.store.summaries import find_summary
-from foldahead_worker.store.waiters import waiters_of
+from foldahead_worker.store.summaries import existing, find_summary
+from foldahead_worker.store.waiters import find_waiter
 from foldahead_worker.switchboard import Armed, Switchboard
 
 LOOK_AT_ONCE = 200
-FAILED_LOOK_MS = 2_000
-"""How soon a session is looked at again whose job has failed and may not open yet."""
-FAULT_PAUSE_S = 60.0
-"""How soon a session is looked at again that could not be dealt with, which is a fault of ours."""
 PICO = 1_000_000_000_000
 _log = logging.getLogger("foldahead.watch")
 
@@ -52,91 +52,108 @@ class Watcher:
         self._wake = wake
         self._metrics = metrics or Metrics()
         self._reporter = Reporter(store, switchboard, self._metrics)
+        self._reasons = Reasons()
 
     def look(self) -> int:
         """Look at the sessions that are due. Returns how many there were."""
         due = self._switchboard.due(LOOK_AT_ONCE)
-        decided = [(armed, self._decide(armed)) for armed in due]
-        for armed, decision in decided:
+        starts: list[tuple[Armed, Start]] = []
+        for armed in due:
             self._metrics.looked(armed.overdue_ms)
-            _log.debug("looked", extra=_ids(armed) | {"decision": type(decision).__name__.lower()})
-        starts = [(armed, decision) for armed, decision in decided if isinstance(decision, Start)]
-        for armed, decision in decided:
-            match decision:
-                case Wait():
-                    self._switchboard.settle_wait(armed, int(decision.seconds * 1000))
-                case Decline():
-                    self._switchboard.settle_drop(armed)
-                case Start():
-                    pass
+            done_apart([armed], lambda one: starts.extend(self._decided(one[0])), self._set_aside)
         if starts:
-            self._start_apart(starts)
+            done_apart(starts, self._start, lambda start, error: self._set_aside(start[0], error))
         return len(due)
+
+    def _decided(self, armed: Armed) -> list[tuple[Armed, Start]]:
+        """What is to be started for a session; else it is settled here."""
+        decision = self._decide(armed)
+        _log.debug("looked", extra=_ids(armed) | {"decision": type(decision).__name__.lower()})
+        match decision:
+            case Start():
+                self._reasons.forget(armed.member)
+                return [(armed, decision)]
+            case Wait():
+                self._switchboard.settle_wait(armed, int(decision.seconds * 1000))
+            case Decline():
+                self._switchboard.settle_drop(armed)
+        self._tell_reason(armed, decision)
+        return []
 
     def _decide(self, armed: Armed) -> Decision:
         workspace, _ = keys.names_of(armed.member)
-        try:
-            return decide(armed.standing, workspace, self._chooser.means(workspace, armed.standing.policy))
-        except Exception:  # noqa: BLE001 - one session's fault must not stop the look at all others
-            _log.exception("no decision", extra=_ids(armed))
-            return Wait(seconds=FAULT_PAUSE_S, reason="fault")
+        decision = decide(armed.standing, workspace, self._chooser.means(workspace, armed.standing.policy))
+        if isinstance(decision, Start) and armed.failures:
+            left_ms = armed.failed_at_ms + rest_ms(armed.failures, decision.urgency) - armed.seen_at_ms
+            if left_ms > 0:
+                return Wait(seconds=left_ms / 1000, reason=f"failed before: {armed.failures} in a row")
+        return decision
 
-    def _start_apart(self, starts: list[tuple[Armed, Start]]) -> None:
-        """All in one transaction; where one of them cannot be written, each by itself, and that one left out."""
-        try:
-            self._start(starts)
-        except (StoreError, redis.RedisError):
-            raise
-        except Exception:  # noqa: BLE001 - one session's fault must not stop the look at all others
-            if len(starts) > 1:
-                for start in starts:
-                    self._start_apart([start])
-                return
-            _log.exception("no job", extra=_ids(starts[0][0]))
-            self._switchboard.settle_wait(starts[0][0], int(FAULT_PAUSE_S * 1000))
+    def _tell_reason(self, armed: Armed, decision: Wait | Decline) -> None:
+        reason = class_of(decision.reason)
+        self._metrics.left_alone(reason)
+        if self._reasons.is_news(armed.member, decision.reason):
+            said = {"decision": type(decision).__name__.lower(), "reason": reason if reason == OTHER else decision.reason}
+            _log.info("left alone", extra=_ids(armed) | said)
 
-    def _start(self, starts: list[tuple[Armed, Start]]) -> None:
+    def _set_aside(self, armed: Armed, error: Exception) -> None:
+        """A session that cannot be served is not looked at until it publishes again."""
+        self._metrics.set_aside("watch")
+        _log.error("set aside: %s", type(error).__name__, exc_info=error, extra=_ids(armed))
+        self._switchboard.disarm(armed.member)
+
+    def _start(self, starts: Sequence[tuple[Armed, Start]]) -> None:
         at_ms = now_ms()
+        starts = self._with_parents(starts)
         save_sessions(self._store, [_session_row(armed, at_ms) for armed, _ in starts])
         wanted = want_batch(self._store, [_wish(armed, start, at_ms) for armed, start in starts], at_ms)
         # Settled before a worker can be done with it, or the session would wait for a job that has ended.
         for (armed, start), row in zip(starts, wanted, strict=True):
-            self._settle(armed, start, row)
-            level = logging.DEBUG if row.state == "failed" else logging.INFO  # looked at again every two seconds
-            _log.log(level, "decided", extra=_ids(armed) | _ids_of_job(start, row))
+            self._settle(armed, start, row, at_ms)
+            _log.info("decided", extra=_ids(armed) | _ids_of_job(start, row))
         opened = [row.job_id for row in wanted if row.opened]
         if opened:
-            self._wake(opened)
+            # Before they are sent: a worker that comes while the row is being written would pass it over (SKIP LOCKED).
             mark_sent(self._store, opened, at_ms)
+            self._wake(opened)
 
-    def _settle(self, armed: Armed, start: Start, row: Wanted) -> None:
+    def _with_parents(self, starts: Sequence[tuple[Armed, Start]]) -> list[tuple[Armed, Start]]:
+        """A summary whose parent the database has lost is made from the originals alone."""
+        named = {(start.request.workspace, start.request.parent) for _, start in starts if start.request.parent}
+        there = existing(self._store, named) if named else frozenset[tuple[str, str]]()
+        return [(armed, start if _has_parent(start, there) else _without_parent(start)) for armed, start in starts]
+
+    def _settle(self, armed: Armed, start: Start, row: Wanted, at_ms: int) -> None:
         match row.state:
             case "done":
-                self._deliver(start)
+                self._deliver(armed, start)
+                self._switchboard.settle_drop(armed)
+            case "failed" if row.opens_at_ms is None:
                 self._switchboard.settle_drop(armed)
             case "failed":
-                # Its time has not come, or its attempts are spent: looked at again, never every turn.
-                self._switchboard.settle_wait(armed, FAILED_LOOK_MS)
+                self._switchboard.settle_wait(armed, (row.opens_at_ms or 0) - at_ms)
             case _:
                 self._switchboard.settle_job(armed, row.cache_key)
 
-    def _deliver(self, start: Start) -> None:
-        """The summary is there already: a session that was late is told at once."""
-        request = start.request
-        summary = find_summary(self._store, request.workspace, request.cache_key)
-        waiters = waiters_of(self._store, request.workspace, request.cache_key)
-        if summary is None or not waiters:
+    def _deliver(self, armed: Armed, start: Start) -> None:
+        """The summary is there already: a session that came late is told at once, and by its own look alone.
+
+        Whoever asked before it was there is told by the worker, right now, or by the sweeper if that one died.
+        """
+        workspace, cache_key = start.request.workspace, start.request.cache_key
+        _, session = keys.names_of(armed.member)
+        if self._switchboard.has_ready(armed.member, cache_key):
             return
-        told = deliver(self._store, self._switchboard, summary, waiters)
-        self._reporter.delivered(summary, [waiter for waiter in waiters if waiter.session in told])
-        self._reporter.report(
-            request.workspace,
-            [
-                completed(waiter, summary, cache_hit=True, latency_ms=0)
-                for waiter in waiters
-                if waiter.session in told
-            ],
-        )
+        summary = find_summary(self._store, workspace, cache_key)
+        waiter = find_waiter(self._store, workspace, session, cache_key)
+        if summary is None or waiter is None:
+            return
+        if waiter.state == "waiting" and waiter.created_at_ms <= summary.created_at_ms:
+            return
+        if deliver(self._store, self._switchboard, summary, [waiter]):
+            self._reporter.delivered(summary, [waiter])
+            event = completed(waiter, summary, cache_hit=True, latency_ms=0)
+            self._reporter.report(workspace, [event])
 
 
 def _ids(armed: Armed) -> dict[str, object]:
@@ -167,6 +184,16 @@ def _ids_of_job(start: Start, row: Wanted) -> dict[str, object]:
     }
 
 
+def _has_parent(start: Start, there: frozenset[tuple[str, str]]) -> bool:
+    request = start.request
+    return not request.parent or (request.workspace, request.parent) in there
+
+
+def _without_parent(start: Start) -> Start:
+    request = msgspec.structs.replace(start.request, parent="", parent_end=0)
+    return msgspec.structs.replace(start, request=request)
+
+
 def _wish(armed: Armed, start: Start, at_ms: int) -> Want:
     standing = armed.standing
     _, session = keys.names_of(armed.member)
@@ -174,7 +201,7 @@ def _wish(armed: Armed, start: Start, at_ms: int) -> Want:
         request=start.request,
         session=session,
         turn_id=standing.turn_id,
-        watermark_before=standing.shown.end if standing.shown else 0,
+        watermark_before=standing.watermark,
         urgency=start.urgency,
         deadline_ms=at_ms + int(start.needed_in_s * 1000),
         max_attempts=standing.policy.max_attempts,
@@ -184,11 +211,12 @@ def _wish(armed: Armed, start: Start, at_ms: int) -> Want:
 
 def _session_row(armed: Armed, at_ms: int) -> SessionRow:
     workspace, session = keys.names_of(armed.member)
-    shown = armed.standing.shown
+    shown, rows = armed.standing.shown, armed.standing.policy.cache_max_rows
     return SessionRow(
         workspace=workspace,
         session=session,
         standing=wire.encode(armed.standing),
         shown=shown.cache_key if shown else "",
+        cache_max_rows=0 if rows == Policy().cache_max_rows else rows,
         last_seen_ms=at_ms,
     )

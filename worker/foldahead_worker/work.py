@@ -60,15 +60,18 @@ class Worker:
         heartbeat_every_s: float = HEARTBEAT_EVERY_S,
         gate: Gate | None = None,
         metrics: Metrics | None = None,
+        day_budget_picodollars: int | None = None,
     ) -> None:
-        """`summarizers` are the kinds of jobs that this worker takes; `gate` is needed where one asks a
-        provider.
+        """`summarizers` are the kinds of jobs that this worker takes; `gate` is needed where one asks a provider.
+
+        `day_budget_picodollars`: what the summaries of a workspace may cost on one day; None: no limit.
         """
         self._owner = owner
         self._store = store
         self._switchboard = switchboard
         self._summarizers = summarizers
         self._deadline_s = call_deadline_s
+        self._day_budget_picodollars = day_budget_picodollars
         self._gate = gate
         self._heart = Heart(store, heartbeat_every_s)
         self._metrics = metrics or Metrics()
@@ -136,16 +139,15 @@ class Worker:
         """Reserve what the calls may cost; the end of the job when they may not be made."""
         if forecast.picodollars == 0:
             return None
-        reserved = reserve(self._store, job.leased.job_id, job.leased.token, forecast.picodollars, now_ms())
+        leased, upper, day = job.leased, forecast.picodollars, self._day_budget_picodollars
+        reserved = reserve(self._store, leased.job_id, leased.token, upper, now_ms(), day)
         if reserved is None:
             return job.ending.done("lost")
         if not reserved.granted:
             # The first seed: soft trigger and budget gone, skip silently; the hard cap opens the job again.
             return job.ending.skipped("budget_exhausted", Cost())
         if reserved.over_budget:
-            job.ending.tell_failed(
-                "budget_exhausted_forced", "BudgetExhausted", "the forced call runs anyway"
-            )
+            job.ending.tell_failed("budget_exhausted_forced", "BudgetExhausted", "the forced call runs anyway")
         return None
 
     def _call(self, job: "_Job", summarizer: Summarizer, span: Span, admission: Admission) -> Done:
@@ -178,9 +180,7 @@ class Worker:
         )
         return job.ending.committed(summary, result.cost, cache_hit=False)
 
-    def _interrupted(
-        self, job: "_Job", summarizer: Summarizer, admission: Admission, stop: Interrupted
-    ) -> Done:
+    def _interrupted(self, job: "_Job", summarizer: Summarizer, admission: Admission, stop: Interrupted) -> Done:
         if admission.is_probe and self._gate is not None:
             self._gate.report(summarizer.account, job.leased.request.model, "given_up")
         match stop.reason:
@@ -219,9 +219,7 @@ class _Job(Struct, frozen=True):
 
 
 class _Leash:
-    """The `Check` of a job: stops its work when the worker goes, the time is up, or nobody wants it any
-    more.
-    """
+    """The `Check` of a job: stops its work when the worker goes, the time is up, or nobody wants it any more."""
 
     def __init__(self, stopping: threading.Event, pulse: Pulse, deadline_s: float) -> None:
         self._stopping = stopping

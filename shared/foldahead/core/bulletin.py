@@ -8,6 +8,7 @@ from foldahead.core.cut import current_cut, tail_start
 from foldahead.core.decide import offer_of
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
+from foldahead.core.pins import pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.standing import Calibration, Ready, Shown, Standing
 from foldahead.core.view import Active
@@ -25,6 +26,7 @@ class Known(Struct, frozen=True, kw_only=True):
     growth: Growth
     model: str
     stalled: int
+    policy_pins: frozenset[int] = frozenset()
 
     @property
     def slope(self) -> float:
@@ -72,7 +74,10 @@ def standing_of(known: Known, turn_id: str | None) -> Standing:
         no_offer_reason=cut.reason,
         shown=_newest_summary(known),
         stalled=known.stalled,
-        at_hard_cap=pending >= known.policy.hard_cap_tokens or bool(known.active.degraded),
+        watermark=known.active.end,
+        pinned_tokens=_pinned_tokens(known, cut.start, cut.end),
+        at_hard_cap=pending >= known.policy.hard_cap_tokens,
+        degraded=bool(known.active.degraded),
     )
 
 
@@ -91,7 +96,14 @@ def _after(known: Known, ready: Ready) -> int:
     """Pending tokens if this summary stood in the view now."""
     tail = known.tail
     rest = known.ledger.span_tokens(ready.end, tail) if tail > ready.end else 0
-    return int(known.slope * (rest + ready.summary_tokens))
+    return int(known.slope * (rest + ready.summary_tokens)) + _pinned_tokens(known, ready.start, ready.end)
+
+
+def _pinned_tokens(known: Known, start: int, end: int) -> int:
+    """Calibrated tokens of what would stay in the view from inside a span."""
+    ledger = known.ledger
+    pinned = pins_of(ledger, start, end, known.active.asked | known.policy_pins) if end > start else {}
+    return int(known.slope * sum(ledger.span_tokens(index, index + 1) for index in pinned))
 
 
 def _newest_summary(known: Known) -> Shown | None:

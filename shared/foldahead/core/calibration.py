@@ -15,23 +15,30 @@ LEAST_SLOPE, MOST_SLOPE = 0.5, 3.0
 """chars/4 was seen to run 1.3 to 2.1 times low (facts.md); beyond these bounds the count is of something else."""
 _GAIN = 0.5
 _MOST_STEP = 0.25
+"""Of the slope known so far; the first step may be twice that."""
 
 
 def calibrate(known: Calibration, context_tokens: int, estimate_tokens: int) -> Calibration:
     """Take one request's context size, and the estimate of the messages it held.
 
-    A request that is not the last one with something added (a swap, another branch) only becomes the new base.
+    A request that is not the last one with something added (a swap, another branch) only becomes the new base, and
+    so does one that is out of all proportion to the last. A count smaller than its messages can be is of something
+    else, and passed over.
     """
+    if context_tokens < LEAST_SLOPE * estimate_tokens:
+        return known
     base = msgspec.structs.replace(known, context_tokens=context_tokens, estimate_tokens=estimate_tokens)
     gained = estimate_tokens - known.estimate_tokens
     billed = context_tokens - known.context_tokens
     if not known.context_tokens or gained <= 0 or billed <= 0:
         return base
-    if gained < LEAST_DIFFERENCE_TOKENS:
+    if gained < LEAST_DIFFERENCE_TOKENS and billed <= MOST_SLOPE * LEAST_DIFFERENCE_TOKENS:
         return known
-    ratio = min(MOST_SLOPE, max(LEAST_SLOPE, billed / gained))
-    gain = 1.0 if known.samples == 0 else _GAIN
-    most = _MOST_STEP * known.slope if known.samples else MOST_SLOPE
+    ratio = billed / gained
+    if not LEAST_SLOPE <= ratio <= MOST_SLOPE:
+        return base
+    gain = _GAIN if known.samples else 1.0
+    most = _MOST_STEP * known.slope * (1 if known.samples else 2)
     step = min(most, max(-most, gain * (ratio - known.slope)))
     return msgspec.structs.replace(base, slope=round(known.slope + step, 4), samples=known.samples + 1)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from foldahead.core.messages import Call, Document, Message, Other, Picture, Result, Text, Thinking
+from foldahead.core.messages import Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 CANONICAL_VERSION = 1
 MAX_DEPTH = 48
@@ -24,7 +24,8 @@ interval) for a hash of microseconds: with a busy link that doubled the share of
 _MOST_SLICED_BYTES = 256 * 1024
 
 _INT_RANGE = range(-(2**63), 2**64)
-_BOXES = (dict, list, tuple, Text, Picture, Document, Other)
+_FOREIGN_DEPTH = MAX_DEPTH - 8
+"""The levels of ours around a foreign value, a result's parts in it included, are fewer than eight."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda value: plain(value))
@@ -53,36 +54,30 @@ def encode_value(value: Any) -> bytes:
 
 def _too_deep(message: Message) -> bool:
     """Whether something foreign inside a message is nested beyond `MAX_DEPTH`: the rest of it is of our own making."""
-    for block in message.blocks:
-        match block:
-            case Call():
-                foreign: tuple[Any, ...] = (block.arguments, block.extra)
-            case Result():
-                foreign = (block.parts, block.extra)
-            case Other():
-                foreign = (block.value,)
-            case Thinking():
-                continue
-            case _:
-                foreign = (block.extra,)
-        if any(_deeper(value, MAX_DEPTH - 8) for value in foreign):
-            return True
-    return False
+    return any(_foreign_is_deep(block) for block in message.blocks)
+
+
+def _foreign_is_deep(block: Block) -> bool:
+    match block:
+        case Call():
+            return _deeper(block.arguments, _FOREIGN_DEPTH) or _deeper(block.extra, _FOREIGN_DEPTH)
+        case Result():
+            return any(map(_foreign_is_deep, block.parts)) or _deeper(block.extra, _FOREIGN_DEPTH)
+        case Other():
+            return _deeper(block.value, _FOREIGN_DEPTH)
+        case Text() | Picture() | Document():
+            return bool(block.extra) and _deeper(block.extra, _FOREIGN_DEPTH)
+        case Thinking():
+            return False
 
 
 def _deeper(value: Any, levels: int) -> bool:
     """Whether a value has more levels of containers than that."""
-    match value:
-        case dict():
-            return levels <= 0 or any(_deeper(item, levels - 1) for item in value.values() if item.__class__ in _BOXES)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
-        case list() | tuple():
-            return levels <= 0 or any(_deeper(item, levels - 1) for item in value if item.__class__ in _BOXES)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        case Other():
-            return _deeper(value.value, levels - 1)
-        case Text() | Picture() | Document():
-            return _deeper(value.extra, levels - 1)
-        case _:
-            return False
+    if isinstance(value, dict):
+        value = value.values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    elif not isinstance(value, list | tuple):
+        return False
+    return levels <= 0 or any(_deeper(item, levels - 1) for item in value if not isinstance(item, str))  # pyright: ignore[reportUnknownVariableType]
 
 
 def decode(body: bytes) -> Message:

@@ -25,7 +25,10 @@ from foldahead.core.standing import Calibration, Ready, Standing
 from foldahead.core.tracked import TrackedHistory
 from foldahead.core.view import Active, active_records, compacted, joined, kept_messages, made_from
 from foldahead.core.weigh import Counter, pending_estimate, whole_estimate
+from foldahead.errors import InvalidHistory
 
+MOST_CONTEXT_TOKENS = 1_000_000_000
+"""A count beyond this is no context size of any model."""
 MOST_READY = 8
 """Summaries kept ready for one session."""
 
@@ -106,6 +109,10 @@ class Conversation:
             self._refresh()
         return True
 
+    def observe_afresh(self, history: list[Any]) -> None:
+        """Take a whole history anew: one of its messages was changed in place. Raises `InvalidHistory`."""
+        self._start_over(history)
+
     def _take(self, history: list[Any]) -> None:
         before = len(self._history)
         try:
@@ -128,15 +135,24 @@ class Conversation:
         else:
             self._policy_pins.update(at for at in range(since, len(messages)) if predicate(messages[at]))
 
-    def pin(self, message: Any) -> None:
+    def pin(self, message: Any, now_ms: int = 0) -> None:
         """Keep a message in the view from now on. Raises ValueError when it is not in the history seen so far."""
         index = self._history.index_of(message)
         if index is None:
             raise ValueError("pin: expected a message of the history last given to view, request or publish")
         if index not in self._active.asked:
             heads = self.ledger.heads
-            ends = {"head_start": heads[index].hex(), "head_end": heads[index + 1].hex()}
-            self.records.append(Record(kind="pinned", start=index, end=index + 1, reason="pinned", **ends))
+            self.records.append(
+                Record(
+                    kind="pinned",
+                    start=index,
+                    end=index + 1,
+                    head_start=heads[index].hex(),
+                    head_end=heads[index + 1].hex(),
+                    reason="pinned",
+                    created_at_ms=now_ms,
+                )
+            )
             self._refresh()
 
     def seen(self) -> list[Any]:
@@ -328,11 +344,20 @@ class Conversation:
 
     # -- what is told to the servers -------------------------------------------------------------------------------
 
-    def note_usage(self, usage: Any) -> None:
-        """Learn from what the provider counted for the last request and its answer, which the ledger holds."""
-        context = self.dialect.context_tokens(usage)
+    def note_usage(self, usage: Any) -> bool:
+        """Learn from what the provider counted for the last request and its answer, which the ledger holds.
+
+        False: the usage cannot be read, and nothing was learned.
+        """
+        try:
+            context = self.dialect.context_tokens(usage)
+        except (InvalidHistory, TypeError, ValueError, AttributeError):
+            return False
+        if context is not None and context > MOST_CONTEXT_TOKENS:
+            return False
         if context is not None:
             self.calibration = calibrate(self.calibration, context, whole_estimate(self.ledger, self._active))
+        return True
 
     def total_tokens(self) -> int:
         """Calibrated tokens of the whole view, system and tools included where they are known."""
@@ -360,4 +385,5 @@ class Conversation:
             growth=self.growth,
             model=self.model,
             stalled=self.stalled,
+            policy_pins=frozenset(self._policy_pins),
         )

@@ -69,7 +69,7 @@ def wanted_in_s(standing: Standing, summary_s: float) -> float | None:
     policy = standing.policy
     if policy.mode == "off" or standing.offer is None:
         return None
-    if standing.at_hard_cap:
+    if standing.forced:
         return 0.0
     if standing.pending_tokens < policy.start_ratio * policy.threshold:
         return None
@@ -96,11 +96,11 @@ def decide(standing: Standing, workspace: str, means: Means) -> Decision:
         return Decline(reason=reason)
     if reason := too_early(standing, offer, means):
         return Decline(reason=reason)
-    needed = 0.0 if standing.at_hard_cap else seconds_to_threshold(standing)
+    needed = 0.0 if standing.forced else seconds_to_threshold(standing)
     if not means.instant and latest > _one_turn_s(standing):
         return Wait(seconds=min(LATEST_LOOK_S, latest - _one_turn_s(standing)), reason="early")
     request = request_for(standing, offer, workspace, policy, means)
-    return Start(request=request, urgency="forced" if standing.at_hard_cap else "ahead", needed_in_s=needed)
+    return Start(request=request, urgency="forced" if standing.forced else "ahead", needed_in_s=needed)
 
 
 def _one_turn_s(standing: Standing) -> float:
@@ -119,14 +119,16 @@ def not_worth_it(standing: Standing, offer: Offer, means: Means) -> str:
     if standing.at_hard_cap:
         return ""
     gained = offer.span_tokens if shown is None else standing.pending_tokens - shown.summary_tokens
+    gained -= standing.pinned_tokens
     if gained < policy.min_span_tokens:
         return f"span too small: {gained} of at least {policy.min_span_tokens} tokens"
     summary = expected_summary_tokens(offer.span_tokens, policy)
-    left = standing.pending_tokens - gained
-    if left > policy.target_tokens:
-        return f"would not get under its target: {left} tokens stay, target {policy.target_tokens}"
+    left = summary + standing.pinned_tokens
+    most = policy.threshold if standing.degraded else policy.target_tokens
+    if left > most:
+        return f"would not get under its target: {left} tokens would stay ({standing.pinned_tokens} pinned), target {most}"
     worth = _worth(standing, gained, summary, means)
-    return "" if worth.pays else f"not worth it: {worth.describe()}"
+    return "" if worth.pays or standing.degraded else f"not worth it: {worth.describe()}"
 
 
 def too_early(standing: Standing, offer: Offer, means: Means) -> str:
@@ -136,12 +138,12 @@ def too_early(standing: Standing, offer: Offer, means: Means) -> str:
     the same history is decided alike in a quick process and in a slow one.
     """
     policy = standing.policy
-    if standing.at_hard_cap or standing.pending_tokens >= policy.threshold:
+    if standing.forced or standing.pending_tokens >= policy.threshold:
         return ""
     if means.instant and standing.pending_tokens < INSTANT_START_RATIO * policy.threshold:
         return "early"
     summary = expected_summary_tokens(offer.span_tokens, policy)
-    at_threshold = summary + policy.threshold - standing.pending_tokens
+    at_threshold = summary + standing.pinned_tokens + policy.threshold - standing.pending_tokens
     return "early" if at_threshold > policy.target_tokens else ""
 
 
@@ -151,11 +153,13 @@ def _has_grown(standing: Standing) -> bool:
 
 
 def _worth(standing: Standing, gained: int, summary: int, means: Means) -> Worth:
+    """Judged as it will be at the threshold, when the swap is made: more tokens to save, more turns gone by."""
+    ahead = max(1.0, standing.policy.threshold / max(1, standing.pending_tokens))
     return worth_of(
-        span_tokens=gained,
+        span_tokens=int(gained * ahead),
         summary_tokens=summary,
         tail_tokens=standing.tail_tokens,
-        turns=standing.turns,
+        turns=int(standing.turns * ahead),
         agent_model=standing.model,
         summary_model=means.model,
     )

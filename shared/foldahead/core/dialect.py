@@ -81,7 +81,7 @@ class Dialect(Protocol):
 
 def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
     """A message or block as a mapping: dicts as they are, SDK objects by their `to_dict` or `model_dump`."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):  # the first is quick, and what it nearly always is
         return value  # pyright: ignore[reportUnknownVariableType]
     for name in ("to_dict", "model_dump"):
         if callable(method := getattr(value, name, None)):

@@ -168,13 +168,18 @@ def bodies_of(messages: list[Any], ledger: Ledger, start: int, end: int) -> list
 
 
 def _traits_of(message: Message) -> Traits:
-    results = [block for block in message.blocks if isinstance(block, Result) and not block.server]
-    speaks = any(not isinstance(block, Result) for block in message.blocks)
-    ours = bool(message.blocks) and isinstance(first := message.blocks[0], Text) and is_ours(first.text)
+    results, speaks, thinks = 0, False, False
+    for block in message.blocks:
+        if isinstance(block, Result):
+            results += not block.server
+        else:
+            speaks = True
+            thinks = thinks or isinstance(block, Thinking)
+    ours = speaks and isinstance(first := message.blocks[0], Text) and is_ours(first.text)
     return Traits(
         role=message.role,
         real_user=message.role == "user" and speaks and not ours,
         system=message.role in ("system", "developer"),
-        thinking=any(isinstance(block, Thinking) for block in message.blocks),
-        results=len(results),
+        thinking=thinks,
+        results=results,
     )

@@ -18,9 +18,7 @@ _PICO_PER_USD_A_MILLION = 1_000_000
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """Dollars per million tokens. `cache_write` is the five-minute one, `cache_write_1h` by rule twice the
-    input.
-    """
+    """Dollars per million tokens. `cache_write` is the five-minute one, `cache_write_1h` by rule twice the input."""
 
     input: float
     output: float
@@ -74,9 +72,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def _claude(into: float, out: float, *, read: float = 0.0, binds: bool = False) -> Model:
-    """A model that thinks by itself, with a window of a million tokens; `read` where it is not a tenth of
-    `into`.
-    """
+    """A model that thinks by itself, with a window of a million tokens; `read` where it is not a tenth of `into`."""
     return Model(
         window_tokens=1_000_000,
         price=Price(into, out, read or into * 0.1, into * 1.25),
@@ -137,20 +133,24 @@ _SPELLING = re.compile(
 
 
 def bare_name(name: str) -> str:
-    """A model's name as the Claude API has it, from any spelling; other names as they are, without
-    provider.
-    """
+    """A model's name as the Claude API has it, from any spelling; other names as they are, without provider."""
     found = _SPELLING.fullmatch(name)
     return found[1].replace(".", "-") if found else name.partition(":")[2] or name
 
 
 def find_model(name: str, more: Mapping[str, Model] | None = None) -> Model | None:
-    """What is known of a model, by any of its spellings; None when nothing is. What `more` says of a model
-    wins.
-    """
+    """What is known of a model, by any of its spellings; None when nothing is. What `more` says of a model wins."""
     bare = bare_name(name)
     for known in (more or {}, MODELS):
         for spelling in (name, bare):
             if spelling in known:
                 return known[spelling]
     return None
+
+
+def unknown_model(name: str) -> str:
+    """What is said of a model that has no price."""
+    return (
+        f"model {name!r}: no price is known, so its cost would not be; add it to the file that FOLDAHEAD_MODELS_FILE "
+        'names (docs/operations.md, "Models and prices")'
+    )

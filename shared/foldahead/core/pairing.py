@@ -73,7 +73,7 @@ class Pairing:
     @property
     def cuttable(self) -> bool:
         """Whether history may be cut after the last message taken, as far as is known."""
-        return not any(call.state == "open" for call in self._calls)
+        return all(call.state != "open" for call in self._calls)
 
     def step(self, message: Message) -> Step:
         """Take the next message of the history."""

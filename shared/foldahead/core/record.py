@@ -65,7 +65,11 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def encode_record(record: Record) -> bytes:
     """A record as JSON. The keys of its message keep their order: a view is the same byte for byte after a round trip."""
-    return msgspec.json.encode(msgspec.to_builtins(record) | {"v": record.v})
+    fields = msgspec.to_builtins(record) | {"v": record.v}
+    try:
+        return msgspec.json.encode(fields)
+    except (UnicodeEncodeError, RecursionError, OverflowError):  # no provider takes such a message, yet nothing may fail
+        return msgspec.json.encode(plain(fields))
 
 
 def decode_record(data: bytes | str) -> Record:

@@ -68,14 +68,21 @@ class Plan(Struct, frozen=True, kw_only=True):
     exhausted: bool = False
 
 
-def window_exceeded(ledger: Ledger, scene: Scene, tail: int, pending_tokens: int) -> bool:
-    """The window check: prefix + pending + tail + tools + output reserve against the model's window, where known."""
+def window_room_tokens(ledger: Ledger, scene: Scene, tail: int) -> int | None:
+    """Pending tokens that the model's window has room for besides prefix, tail, tools and an output reserve; below 0
+    when those alone are too much, None for an unknown window."""
     known = find_model(scene.model) if scene.model else None
     window = scene.policy.window_tokens or (known.window_tokens if known else None)
     if window is None:
-        return False
+        return None
     outside = ledger.span_tokens(0, ledger.stable_prefix_end()) + ledger.span_tokens(tail, len(ledger))
-    return scene.slope * outside + scene.overhead_tokens + pending_tokens + OUTPUT_RESERVE_TOKENS > window
+    return window - OUTPUT_RESERVE_TOKENS - scene.overhead_tokens - int(scene.slope * outside)
+
+
+def window_exceeded(ledger: Ledger, scene: Scene, tail: int, pending_tokens: int) -> bool:
+    """The window check: whether the view does not fit."""
+    room = window_room_tokens(ledger, scene, tail)
+    return room is not None and pending_tokens > room
 
 
 class Situation:
@@ -88,6 +95,7 @@ class Situation:
         self.policy = scene.policy
         self.tail = tail_start(ledger, scene.policy, scene.slope)
         self.pending = PendingScale(ledger, self.tail, scene.slope)
+        self.window_room = window_room_tokens(ledger, scene, self.tail)
         self.scale = self._scale()
         self.strips_thinking = strips_thinking(scene.policy, scene.model, ledger.dialect)
         self.repaired = self._repairs()
@@ -118,7 +126,12 @@ class Situation:
     @property
     def target(self) -> int:
         """What a compaction must come to, on the scale of this plan."""
-        return self.policy.target_tokens if self.scene.target_tokens is None else self.scene.target_tokens
+        if self.scene.target_tokens is not None:
+            return self.scene.target_tokens
+        room = self.window_room
+        if room is None or room <= 0:
+            return self.policy.target_tokens
+        return min(self.policy.target_tokens, max(1, int(room * self.policy.target_ratio)))
 
     def below_trigger(self, tokens: int) -> bool:
         """Whether nothing more is to be done about a view of this weight."""
@@ -141,11 +154,8 @@ class Situation:
 
     def _window_forces(self) -> bool:
         """The view does not fit the window, and would if it were compacted."""
-        pending = self.pending.weigh(self.active)
-        return self._over_window(pending) and not self._over_window(min(pending, self.policy.target_tokens))
-
-    def _over_window(self, pending_tokens: int) -> bool:
-        return window_exceeded(self.ledger, self.scene, self.tail, pending_tokens)
+        room = self.window_room
+        return room is not None and 0 < room < self.pending.weigh(self.active)
 
     def is_smaller(self, plan: Plan) -> bool:
         """Whether a plan takes something away, counting what its seams may cost where the provider is strict."""
@@ -186,7 +196,7 @@ class Situation:
     def _exhausted(self, active: Active, after: int) -> bool:
         if self.scene.target_tokens is not None:
             return after > self.scene.target_tokens
-        return self._over_window(self.pending.weigh(active))
+        return self.window_room is not None and self.pending.weigh(active) > self.window_room
 
     def span_records(
         self,

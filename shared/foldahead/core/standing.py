@@ -89,6 +89,17 @@ class Standing(Struct, frozen=True, kw_only=True):
     offer: Offer | None = None
     no_offer_reason: str = ""
     shown: Shown | None = None
+    watermark: Count = 0
+    """Index at which what the view shows as compacted ends."""
+    pinned_tokens: Count = 0
+    """Of messages inside the offered span that would stay in the view beside its summary."""
     stalled: Count = 0
     """Compactions in a row that had no effect."""
     at_hard_cap: bool = False
+    degraded: bool = False
+    """The view stands on `extract` or a truncation: a better summary is wanted at once."""
+
+    @property
+    def forced(self) -> bool:
+        """Whether work is needed now, whatever the forecast."""
+        return self.at_hard_cap or self.degraded

@@ -1,6 +1,4 @@
-"""From a span and a summariser's answer to a summary that may be swapped in. Pure; the call itself is the
-edge's.
-"""
+"""From a span and a summariser's answer to a summary that may be swapped in. Pure; the call itself is the edge's."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,9 +12,7 @@ from foldahead.core.tokens import estimate, estimate_text
 from foldahead.core.wrapper import wrap
 
 INDEX_RATIO = 0.03
-"""Part of the span that the mechanical index may take: 2 % of it held 94 % of what 29 real sessions
-needed, 5 % all.
-"""
+"""Part of the span that the mechanical index may take: 2 % of it held 94 % of what 29 real sessions needed, 5 % all."""
 LEAST_INDEX_TOKENS = 60
 
 

@@ -9,6 +9,7 @@ import json
 import re
 from typing import Any
 
+from foldahead.core.canonical import plain
 from foldahead.core.messages import Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 BYTES_PER_TOKEN = 3.5
@@ -23,6 +24,7 @@ TOKENS_PER_PAGE = 2_000
 """A PDF page: its text and its picture (Claude documentation: 1,500 to 3,000)."""
 DENSE_TOKENS_PER_CHAR = 1.1
 
+_BASE64 = re.compile("[A-Za-z0-9+/_-]{256,}={0,2}")
 _DENSE = re.compile("[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
@@ -46,7 +48,7 @@ def estimate_block(block: Block) -> int:
         case Text():
             return estimate_text(block.text) + _estimate_value(block.extra)
         case Thinking():
-            return estimate_text(block.text) if block.text else estimate_text(block.signature)
+            return estimate_text(block.text) if block.text else _estimate_sealed(block.signature)
         case Call():
             return CALL_OVERHEAD_TOKENS + estimate_text(block.name) + _estimate_value(block.arguments)
         case Result():
@@ -56,7 +58,19 @@ def estimate_block(block: Block) -> int:
         case Document():
             return _estimate_document(block)
         case Other():
-            return _estimate_value(block.value)
+            return _estimate_foreign(block.value)
+
+
+def _estimate_sealed(encoded: str) -> int:
+    """Reasoning that only the provider can read: as long as the bytes that it is sealed in."""
+    return int(len(encoded) * 3 / 4 / BYTES_PER_TOKEN)
+
+
+def _estimate_foreign(value: Any) -> int:
+    """A block of a kind not known: its text, and for each encoded file in it as much as for a picture."""
+    text = _spelled(value)
+    files = _BASE64.findall(text)
+    return estimate_text(_BASE64.sub("", text) if files else text) + UNKNOWN_PICTURE_TOKENS * len(files)
 
 
 def _estimate_picture(picture: Picture) -> int:
@@ -72,11 +86,13 @@ def _estimate_document(document: Document) -> int:
 
 
 def _estimate_value(value: Any) -> int:
-    if not value:
-        return 0
+    return estimate_text(_spelled(value)) if value else 0
+
+
+def _spelled(value: Any) -> str:
     if isinstance(value, str):
-        return estimate_text(value)
+        return value
     try:
-        return estimate_text(json.dumps(value, ensure_ascii=False, default=repr))
+        return json.dumps(value, ensure_ascii=False, default=repr)
     except (RecursionError, ValueError):
-        return 100
+        return repr(plain(value))

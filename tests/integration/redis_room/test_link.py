@@ -187,7 +187,7 @@ def test_resume_waits_while_a_watcher_restores(link, switchboard):
 
     def switchboard_restores() -> bool:
         for member in switchboard.pop_restores(10):
-            switchboard.restore(member, scribe.standing(), [], [a_record()])
+            switchboard.restore(member, scribe.standing(), [], [(1, a_record())])
             return True
         return False
 
@@ -209,7 +209,7 @@ def test_resume_of_an_unknown_session_ends_with_its_timeout(link, client):
 
 def test_after_resume_nothing_is_told_twice(link, switchboard):
     scribe = Scribe()
-    switchboard.restore(scribe.member, scribe.standing(), [a_ready()], [a_record()])
+    switchboard.restore(scribe.member, scribe.standing(), [a_ready()], [(1, a_record())])
     scribe.kept = [a_record()]
     assert link.resume(scribe, 2) is not None
     link.announce(scribe)

@@ -1,18 +1,20 @@
 """`foldahead policy`: central policy values of a workspace, which its agents take without a restart."""
 
 import json
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from foldahead import keys
 from foldahead.core.policy import Policy, policy_from
 from foldahead_worker.cli.faults import BadInput
 from foldahead_worker.cli.options import JsonOption
 from foldahead_worker.cli.policies import values_from
 from foldahead_worker.cli.printing import out, print_json
 from foldahead_worker.json_out import json_text
-from foldahead_worker.settings import read_settings
+from foldahead_worker.settings import make_state_directory, read_settings
+
+if TYPE_CHECKING:
+    from foldahead_worker.store import Store
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The tenant.", show_default=False)]
 
@@ -40,15 +42,21 @@ def set_values(
         foldahead policy set acme threshold_tokens=40000 mode=shadow
         foldahead policy set acme mode=
     """
+    from foldahead_worker.clock import now_ms
+    from foldahead_worker.store.policies import set_policy
+    from foldahead_worker.switchboard import Switchboard
+
     wanted = values_from(settings)
-    client = _client()
-    values = {name: value for name, value in (_stored(client, workspace) | wanted).items() if value != ""}
-    _check(values, wanted)
-    if values:
-        client.hset(keys.POLICIES_HASH, workspace, json_text(values))
-    else:
-        client.hdel(keys.POLICIES_HASH, workspace)
-    client.close()
+    client, store = _client(), _store()
+    try:
+        values = {name: value for name, value in (_stored(store, workspace) | wanted).items() if value != ""}
+        _check(values, wanted)
+        kept = json_text(values)
+        set_policy(store, workspace, kept, now_ms())
+        Switchboard(client).put_policies({workspace: kept.encode() if values else None})
+    finally:
+        client.close()
+        store.close()
     _print(workspace, values)
 
 
@@ -60,9 +68,11 @@ def show_values(workspace: Workspace, as_json: JsonOption = False) -> None:
 
         foldahead policy show acme --json
     """
-    client = _client()
-    values = _stored(client, workspace)
-    client.close()
+    store = _store()
+    try:
+        values = _stored(store, workspace)
+    finally:
+        store.close()
     if as_json:
         print_json(values)
     else:
@@ -76,15 +86,17 @@ def _client() -> Any:
     return reach_redis(read_settings())
 
 
-def _stored(client: Any, workspace: str) -> dict[str, Any]:
-    raw: bytes | None = client.hget(keys.POLICIES_HASH, workspace)
-    try:
-        values: Any = json.loads(raw) if raw else {}
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
-        raise BadInput(f"workspace {workspace}: what Redis holds under {keys.POLICIES_HASH} is no JSON object")
-    return cast("dict[str, Any]", values)
+def _store() -> "Store":
+    from foldahead_worker.store import open_store
+
+    make_state_directory()
+    return open_store(read_settings().database_url)
+
+
+def _stored(store: "Store", workspace: str) -> dict[str, Any]:
+    from foldahead_worker.store.policies import get_policy
+
+    return cast("dict[str, Any]", json.loads(get_policy(store, workspace)))
 
 
 def _check(values: dict[str, Any], wanted: dict[str, Any]) -> None:

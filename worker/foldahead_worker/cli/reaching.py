@@ -5,7 +5,7 @@ from typing import Any
 import redis
 
 from foldahead_worker.app import make_app
-from foldahead_worker.cli.faults import Unavailable
+from foldahead_worker.cli.faults import BadInput, Unavailable
 from foldahead_worker.server import connect
 from foldahead_worker.settings import Settings
 
@@ -15,11 +15,13 @@ HOW = "start them with `foldahead up`, or `foldahead watch` and `foldahead work`
 
 
 def reach_redis(settings: Settings) -> "redis.Redis":
-    """A client of the Redis that the settings name. Raises Unavailable."""
+    """A client of the Redis that the settings name. Raises BadInput, Unavailable."""
     try:
         client = connect(settings.redis_url)
         client.ping()  # pyright: ignore[reportUnknownMemberType]
-    except (redis.RedisError, ValueError) as error:
+    except ValueError as error:
+        raise BadInput(f"FOLDAHEAD_REDIS_URL {shown_url(settings.redis_url)}: {error}") from error
+    except redis.RedisError as error:
         raise Unavailable(f"Redis at {shown_url(settings.redis_url)} cannot be reached: {error}") from error
     return client
 

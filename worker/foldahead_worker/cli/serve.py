@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from foldahead_worker.cli.logs import configure_logs
-from foldahead_worker.settings import read_settings
+from foldahead_worker.settings import make_state_directory, read_settings
 from foldahead_worker.stack import end_with_stdin, say_ready, terminate_self
 
 _log = logging.getLogger("foldahead.cli")

@@ -10,7 +10,7 @@ from rich.text import Text
 from foldahead_worker.cli.figures import ago
 from foldahead_worker.cli.options import JsonOption
 from foldahead_worker.cli.printing import out, print_json
-from foldahead_worker.settings import read_settings
+from foldahead_worker.settings import make_state_directory, read_settings
 
 PICO = 1_000_000_000_000
 
@@ -41,6 +41,7 @@ def _state() -> dict[str, Any]:
     from foldahead_worker.switchboard import Switchboard
 
     settings = read_settings()
+    make_state_directory()
     client = reach_redis(settings)
     loaded = has_library(client)
     counts: dict[str, Any] = msgspec.to_builtins(Switchboard(client).counts())

@@ -19,7 +19,7 @@ local MAX_EVENT = 16 * 1024
 local MAX_STANDING = 256 * 1024 -- the policy in it holds instructions of any length
 local MAX_READY = 1024 * 1024
 local MAX_READY_ENTRIES = 8
-local MAX_NAME = 3072 -- a member: two names of 512 bytes, percent-encoded
+local MAX_NAME = 512 -- of a workspace and of a session, before it is percent-encoded
 local MAX_ARMED = 1000000 -- of one shard
 local MAX_RESTORES = 10000
 local MAX_INBOX = 100000
@@ -43,12 +43,30 @@ local function now_ms()
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
+local function now_us()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
 local function whole(number)
   return string.format('%.0f', number)
 end
 
 local function field(state, name)
   return redis.call('HGET', state, name) or ''
+end
+
+local function decoded_length(name)
+  return #string.gsub(name, '%%%x%x', '.')
+end
+
+local function bad_name(member)
+  local workspace, session = string.match(member, '^([^/]*)/([^/]*)$')
+  if not workspace then
+    return refuse('malformed: a member is workspace/session, each percent-encoded')
+  elseif decoded_length(workspace) > MAX_NAME or decoded_length(session) > MAX_NAME then
+    return refuse('name too long: a workspace and a session have at most ' .. MAX_NAME .. ' bytes each')
+  end
 end
 
 -- The revision starts at the clock, so that a caller's old one never equals a new one after a restart.
@@ -67,10 +85,20 @@ end
 
 -- Records ---------------------------------------------------------------------------------------------------
 
--- Appends what is not there yet. `first` is the number of the first; returns whether anything was new.
-local function add_records(state, records, pairs_, first)
-  local mark = field(state, 'mark')
-  local added = {}
+-- The place of the next record. Places start at the clock, so that what is new after a loss of Redis's memory comes
+-- behind what the database kept from before.
+local function next_place(state)
+  return math.max((tonumber(field(state, 'place')) or 0) + 1, now_us())
+end
+
+local function note_records(state, mark, last)
+  redis.call('HSET', state, 'mark', mark, 'place', whole(last))
+  revise(state)
+end
+
+-- Appends what is not there yet; returns the identities of what was new.
+local function add_records(state, records, pairs_)
+  local mark, first, added = field(state, 'mark'), next_place(state), {}
   for at = 1, #pairs_, 2 do
     local id, json = pairs_[at], pairs_[at + 1]
     if redis.call('HSETNX', records, id, whole(first + #added) .. ':' .. json) == 1 then
@@ -79,10 +107,25 @@ local function add_records(state, records, pairs_, first)
     end
   end
   if #added > 0 then
-    redis.call('HSET', state, 'mark', mark)
-    revise(state)
+    note_records(state, mark, first + #added - 1)
   end
   return added
+end
+
+-- Unites records with what the database kept, whose places hold: triples of id, place and json.
+local function restore_records(state, records, triples)
+  local mark, last, changed = field(state, 'mark'), tonumber(field(state, 'place')) or 0, false
+  for at = 1, #triples, 3 do
+    local id, entry = triples[at], triples[at + 1] .. ':' .. triples[at + 2]
+    if redis.call('HGET', records, id) ~= entry then
+      redis.call('HSET', records, id, entry)
+      mark, changed = redis.sha1hex(mark .. id .. triples[at + 1]), true
+      last = math.max(last, tonumber(triples[at + 1]))
+    end
+  end
+  if changed then
+    note_records(state, mark, last)
+  end
 end
 
 local function report(inbox, member, kind, id, data)
@@ -330,12 +373,12 @@ local function bad_publish(keys, args, given)
   end
   if total > MAX_PUBLISH then
     return refuse('publish too large: ' .. whole(total) .. ' bytes of at most ' .. MAX_PUBLISH)
-  elseif #args[2] > MAX_NAME or #args[3] > 64 or #args[5] > MAX_STANDING then
-    return refuse('name, incarnation or standing too large')
+  elseif #args[3] > 64 or #args[5] > MAX_STANDING then
+    return refuse('incarnation or standing too large')
   elseif #given.records > 0 and redis.call('HLEN', keys[4]) + #given.records / 2 > MAX_RECORDS then
     return refuse('too many records in the session: at most ' .. MAX_RECORDS)
   end
-  return bad_numbers(args) or bad_bodies(given.bodies)
+  return bad_name(args[2]) or bad_numbers(args) or bad_bodies(given.bodies)
     or too_large(given.records, 2, 2, MAX_RECORD, 'record') or too_large(given.events, 2, 2, MAX_EVENT, 'event')
 end
 
@@ -368,7 +411,7 @@ local function publish(keys, args)
   end
   if #given.records > 0 then
     local knew_all = field(state, 'mark') == known_mark
-    for _, id in ipairs(add_records(state, records, given.records, redis.call('HLEN', records))) do
+    for _, id in ipairs(add_records(state, records, given.records)) do
       report(inbox, member, 'record', id, '')
     end
     known_mark = knew_all and field(state, 'mark') or known_mark
@@ -405,13 +448,13 @@ end
 
 -- KEYS state ready records policies restore; ARGV version member
 local function resume(keys, args)
-  local bad = wrong_version(args)
+  local bad = wrong_version(args) or bad_name(args[2])
   if bad then
     return bad
   end
   local state, ready, records, policies, restore = unpack(keys)
   if redis.call('EXISTS', state) == 0 then
-    if #args[2] <= MAX_NAME and redis.call('SCARD', restore) < MAX_RESTORES then
+    if redis.call('SCARD', restore) < MAX_RESTORES then
       redis.call('SADD', restore, args[2])
       redis.call('EXPIRE', restore, RESTORE_TTL_S)
     end
@@ -421,15 +464,36 @@ local function resume(keys, args)
 end
 
 -- KEYS state bodies ready records armed restore inbox; ARGV version member
+-- The word to forget says where it stands among records: whoever uses the name again keeps what comes after it.
 local function forget(keys, args)
-  local bad = wrong_version(args)
+  local bad = wrong_version(args) or bad_name(args[2])
   if bad then
     return bad
   end
+  local place = next_place(keys[1])
   redis.call('UNLINK', keys[1], keys[2], keys[3], keys[4])
   redis.call('ZREM', keys[5], args[2])
   redis.call('SREM', keys[6], args[2])
-  report(keys[7], args[2], 'forget', '', '')
+  report(keys[7], args[2], 'forget', '', whole(place))
+  return 1
+end
+
+-- KEYS state armed inbox; ARGV version member incarnation
+-- The session wants no work any more; what is known of it stays. An incarnation closes only what it published last,
+-- '' whatever is there. Returns whether anything was closed.
+local function close(keys, args)
+  local bad = wrong_version(args) or bad_name(args[2])
+  if bad then
+    return bad
+  end
+  local incarnation = redis.call('HGET', keys[1], 'inc')
+  if not incarnation or (args[3] ~= '' and args[3] ~= incarnation) then
+    return 0
+  end
+  redis.call('HSET', keys[1], 'due', '', 'job', '')
+  revise(keys[1])
+  redis.call('ZREM', keys[2], args[2])
+  report(keys[3], args[2], 'close', '', '')
   return 1
 end
 
@@ -493,12 +557,14 @@ local function make_ready(keys, args)
   if field(state, 'job') == key then
     redis.call('HSET', state, 'job', '', 'failed', '')
   end
+  redis.call('HDEL', state, 'failures', 'failed_at')
   revise(state)
   redis.call('PEXPIRE', ready, redis.call('PTTL', state))
   return 1
 end
 
--- KEYS state; ARGV version cache_key reason
+-- KEYS state; ARGV version cache_key reason counts
+-- Failures that count are counted in a row: the watcher waits longer after each.
 local function failed(keys, args)
   local bad = wrong_version(args)
   if bad then
@@ -509,6 +575,10 @@ local function failed(keys, args)
     return 0
   end
   redis.call('HSET', keys[1], 'job', '', 'failed', args[3])
+  if args[4] == '1' then
+    redis.call('HINCRBY', keys[1], 'failures', 1)
+    redis.call('HSET', keys[1], 'failed_at', whole(now_ms()))
+  end
   revise(keys[1])
   return 1
 end
@@ -528,30 +598,30 @@ local function discard(keys, args)
   return 1
 end
 
--- KEYS state ready records restore; ARGV version member standing ready-count records-count, then
--- (cache key, end, blob)... (id, json)... A session that lives keeps its own standing; records are united, the
--- restored ones first.
+-- KEYS state ready records restore; ARGV version member standing failures failed-ms-ago ready-count records-count, then
+-- (cache key, end, blob)... (id, place, json)... A session that lives keeps its own standing; records are united.
 local function restore(keys, args)
   local bad = wrong_version(args)
   if bad then
     return bad
   end
-  local state, ready, records, ready_count, record_count = keys[1], keys[2], keys[3], tonumber(args[4]), tonumber(args[5])
-  if #args ~= 5 + 3 * ready_count + 2 * record_count then
+  local state, ready, records, ready_count, record_count = keys[1], keys[2], keys[3], tonumber(args[6]), tonumber(args[7])
+  if #args ~= 7 + 3 * ready_count + 3 * record_count then
     return refuse('malformed: fold_restore takes arguments as docs/wire.md says')
   end
   local was_known = redis.call('EXISTS', state) == 1
   if not was_known and args[3] ~= '' then
     redis.call('HSET', state, 'standing', args[3])
   end
-  local summaries, at = slice(args, 6, 3 * ready_count)
+  if not was_known and tonumber(args[4]) > 0 then
+    redis.call('HSET', state, 'failures', args[4], 'failed_at', whole(now_ms() - tonumber(args[5])))
+  end
+  local summaries, at = slice(args, 8, 3 * ready_count)
   for index = 1, #summaries, 3 do
     redis.call('HSETNX', ready, summaries[index], summaries[index + 1] .. ':' .. summaries[index + 2])
     drop_shortest(ready, '')
   end
-  local first = (tonumber(field(state, 'first_record')) or 0) - record_count
-  add_records(state, records, (slice(args, at, 2 * record_count)), first)
-  redis.call('HSET', state, 'first_record', whole(first))
+  restore_records(state, records, (slice(args, at, 3 * record_count)))
   revise(state)
   redis.call('SREM', keys[4], args[2])
   keep_alive(keys, 3)
@@ -562,6 +632,7 @@ redis.register_function('fold_publish', publish)
 redis.register_function({ function_name = 'fold_look', callback = look, flags = { 'no-writes' } })
 redis.register_function('fold_resume', resume)
 redis.register_function('fold_forget', forget)
+redis.register_function('fold_close', close)
 redis.register_function('fold_settle', settle)
 redis.register_function('fold_ready', make_ready)
 redis.register_function('fold_failed', failed)

@@ -19,6 +19,7 @@ from foldahead_worker.playing.taking import Taken, request_of
 from foldahead_worker.playing.tally import Tally
 from foldahead_worker.playing.turns import Turn, turns_of
 
+IMPATIENT_S = 2.0
 LAST_SETTLE_S = 60.0
 """With a pace nothing waits; at its end a session waits so long, for the books alone."""
 
@@ -74,7 +75,8 @@ class Player:
         for turn in self._turns:
             self._account(turn, agent.take(turn))
             if turn_s is None:
-                self._settle(agent, settler, self._task.settle_timeout_s)
+                # Who has waited in vain once does not do so at every turn.
+                self._settle(agent, settler, IMPATIENT_S if self._notes else self._task.settle_timeout_s)
             else:
                 time.sleep(max(0.0, began_s + turn.number * turn_s - time.monotonic()))
         if turn_s is not None:
@@ -84,7 +86,7 @@ class Player:
         if not agent.flush():
             self._notes.append("Redis did not take a publish in time; the session went on without")
         elif not settler.settle(member_of(self._task), timeout_s):
-            self._notes.append(f"a summary was not ready in {timeout_s:g} s; the session went on without")
+            self._notes.append("a summary was not ready in time, or Redis was away; the session went on without")
         agent.hear()
 
     def _account(self, turn: Turn, taken: Taken) -> None:

@@ -10,6 +10,7 @@ from foldahead.errors import Unreachable
 
 State = Literal["settled", "armed", "working"]
 _EVERY_S = 0.004
+_AWAY_S = 0.2
 NOBODY_LOOKS_S = 15.0
 """An armed session that is due for so long has no watcher."""
 
@@ -23,17 +24,26 @@ class Settler:
     def settle(self, member: str, timeout_s: float) -> bool:
         """Wait until no job is under way for a session and no watcher is to look at it now.
 
-        False when `timeout_s` was not enough for a job. Raises Unreachable when no watcher looks.
+        False when `timeout_s` was not enough for a job, or for Redis to come back. Raises Unreachable when no watcher
+        looks.
         """
-        started_s = time.monotonic()
-        while (state := self.state(member)) != "settled":
-            waited_s = time.monotonic() - started_s
-            if state == "armed" and waited_s > NOBODY_LOOKS_S:
+        started_s = armed_s = time.monotonic()
+        while (state := self._state_or_away(member)) != "settled":
+            now_s = time.monotonic()
+            armed_s = armed_s if state == "armed" else now_s
+            if now_s - armed_s > NOBODY_LOOKS_S:
                 raise Unreachable("no watcher looks at sessions: start `foldahead watch`, or `foldahead up`")
-            if waited_s > timeout_s:
+            if now_s - started_s > timeout_s:
                 return False
             time.sleep(_EVERY_S)
         return True
+
+    def _state_or_away(self, member: str) -> State | Literal["away"]:
+        try:
+            return self.state(member)
+        except redis.RedisError:
+            time.sleep(_AWAY_S)
+            return "away"
 
     def ready(self, member: str) -> frozenset[bytes]:
         """Cache keys of the summaries that are at a session's disposal, whether or not it has heard of them."""

@@ -82,9 +82,6 @@ def tell(session: Session, taken: Taken, turn: Turn, history: list[Any]) -> None
 
 
 def declined(session: Session, workspace: str, means: Means) -> str:
-    """Why the servers would not make a summary of what the session last published; empty when they would, or later."""
-    delta = session.delta()
-    if delta is None:
-        return ""
-    decision = decide(delta.standing, workspace, means)
+    """Why the servers would not make a summary of what the session offers now; empty when they would, or later."""
+    decision = decide(session.standing, workspace, means)
     return decision.reason if isinstance(decision, Decline) and decision.reason not in _HELD_BACK else ""

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, select
 
 from foldahead_worker.store.engine import Store
-from foldahead_worker.store.rows import all_of, chunks, columns_of, values_of
+from foldahead_worker.store.rows import all_of, chunks, columns_of, insert_into, values_of
 from foldahead_worker.store.schema import events
 
 NEWEST_AMONG = 10_000
@@ -14,22 +15,35 @@ NEWEST_AMONG = 10_000
 
 
 class EventRow(Struct, frozen=True, kw_only=True):
-    """One event. `kind` is its name, `json` its payload. `id` is the database's, 0 before it is stored."""
+    """One event. `kind` is its name, `json` its payload. `id` is the database's, 0 before it is stored.
+
+    `identity` tells an agent's event from others of its session; what servers report has none.
+    """
 
     id: int = 0
     kind: str
     workspace: str
     session: str
+    identity: str | None = None
     json: str
     created_at_ms: int
 
+    @property
+    def identity_in_all(self) -> tuple[str, str, str | None]:
+        """What tells it from all agents' events."""
+        return self.workspace, self.session, self.identity
 
-def append_events(store: Store, rows: Sequence[EventRow]) -> None:
-    """Appends events, in order."""
+
+def append_events(store: Store, rows: Sequence[EventRow]) -> tuple[EventRow, ...]:
+    """Appends events that are not there yet, in order, and returns those, with their ids."""
+    added: list[EventRow] = []
     for some in chunks(rows):
         with store.writing() as connection:
+            insert = insert_into(connection, events).on_conflict_do_nothing()
             new = [{name: value for name, value in values_of(row).items() if name != "id"} for row in some]
-            connection.execute(insert(events), new)
+            stored = connection.execute(insert.returning(*columns_of(events, EventRow)), new).mappings()
+            added.extend(msgspec.convert(row, EventRow) for row in stored)
+    return tuple(sorted(added, key=lambda row: row.id))
 
 
 def events_after(

@@ -1,10 +1,11 @@
 """Jobs: one row for each summary asked for. The row is the truth; a Celery message only wakes a worker."""
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, bindparam, exists, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, case, exists, select, update
 
 from foldahead.core.request import SummaryRequest
 from foldahead_worker.store.engine import Store
@@ -12,6 +13,10 @@ from foldahead_worker.store.rows import CHUNK, all_of, chunks, columns_of, inser
 from foldahead_worker.store.schema import JobState, Urgency, jobs, waiters
 from foldahead_worker.store.summaries import touch_found
 from foldahead_worker.store.waiters import Waiter
+
+
+NEVER_MS = 2**62
+"""`not_before_ms` of what only the hard cap opens again."""
 
 
 class Want(Struct, frozen=True, kw_only=True):
@@ -36,6 +41,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     state: JobState
     opened: bool
     """The job is new, or was failed or evicted and is open again."""
+    opens_at_ms: int | None = None
+    """From when on a want opens a failed job; None: only the hard cap does, if anything."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -70,6 +77,13 @@ def after_want(job: Job, want: Want, stored: bool, now_ms: int) -> Job:
         return again if job.not_before_ms <= now_ms and job.attempts < job.max_attempts else job
     urgency: Urgency = "forced" if raised else job.urgency
     return msgspec.structs.replace(job, urgency=urgency, deadline_ms=min(job.deadline_ms, want.deadline_ms))
+
+
+def opens_at_ms(job: Job) -> int | None:
+    """From when on a want opens a failed job again; None where none does by itself."""
+    if job.state != "failed" or job.attempts >= job.max_attempts or job.not_before_ms >= NEVER_MS:
+        return None
+    return job.not_before_ms
 
 
 def want(store: Store, wish: Want, now_ms: int) -> Wanted:
@@ -140,9 +154,18 @@ def _want(connection: Connection, wishes: Sequence[Want], now_ms: int) -> list[W
         key for key in now if now[key].state == "queued" and (key in created or found[key].state != "queued")
     }
     _save(connection, [(now[key], key in opened) for key in now if now[key] != found[key]], now_ms)
-    _wait(connection, by_key, now_ms)
+    for is_stored in (True, False):
+        some = [(key, wish) for key, wish in by_key if (key in stored) is is_stored]
+        if some:
+            _wait(connection, some, now_ms, is_stored)
     return [
-        Wanted(job_id=now[key].id, cache_key=key[1], state=now[key].state, opened=key in opened)
+        Wanted(
+            job_id=now[key].id,
+            cache_key=key[1],
+            state=now[key].state,
+            opened=key in opened,
+            opens_at_ms=opens_at_ms(now[key]),
+        )
         for key in keys
     ]
 
@@ -219,12 +242,18 @@ def _changes(job: Job) -> dict[str, object]:
     return {"job_id": job.id, **{name: getattr(job, name) for name in changeable}}
 
 
-def _wait(connection: Connection, wishes: list[tuple[tuple[str, str], Want]], now_ms: int) -> None:
+def _wait(
+    connection: Connection, wishes: list[tuple[tuple[str, str], Want]], now_ms: int, is_stored: bool
+) -> None:
+    """A waiter for each wish. Who was told of a summary that is still there is not told again."""
     insert = insert_into(connection, waiters)
     asked_last = ("turn_id", "watermark_before", "urgency", "budget_picodollars", "state")
+    changes: dict[str, ColumnElement[Any]] = {name: insert.excluded[name] for name in asked_last}
+    if is_stored:
+        told = waiters.c.state.in_(("ready", "shown"))
+        changes["state"] = case((told, waiters.c.state), else_=insert.excluded.state)
     upsert = insert.on_conflict_do_update(
-        index_elements=["workspace", "session", "cache_key"],
-        set_={name: insert.excluded[name] for name in asked_last},
+        index_elements=["workspace", "session", "cache_key"], set_=changes
     )
     connection.execute(upsert, [values_of(_waiter(wish, key[1], now_ms)) for key, wish in wishes])
 

@@ -13,12 +13,11 @@ from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, case, fu
 
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead_worker.store.engine import Store
+from foldahead_worker.store.jobs import NEVER_MS
 from foldahead_worker.store.rows import all_of, chunks, columns_of
 from foldahead_worker.store.schema import JobState, Urgency, jobs
 from foldahead_worker.store.spend import Bill, settle
 
-NEVER_MS = 2**62
-"""`not_before_ms` of what only the hard cap opens again."""
 LEASE_LOST = "lease_lost"
 """`reason` of a job whose worker died, or seemed to."""
 UNREADABLE_PAUSE_MS = 60_000
@@ -80,8 +79,14 @@ def lease(
     if unusable_models:
         can_do.append(row.model.not_in(unusable_models))
     best = _best(can_do, prefer_job_id)
+    # A row that somebody writes at this moment is passed over. The one that a wake-up names is worth waiting for:
+    # nobody else would come for it soon.
+    named = select(row.id).where(row.id == prefer_job_id, *can_do).with_for_update(of=jobs)
     with store.writing() as connection:
-        while (taken := _take(connection, best, owner, now_ms)) is not None:
+        while (
+            taken := _take(connection, best, owner, now_ms)
+            or (_take(connection, named, owner, now_ms) if prefer_job_id is not None else None)
+        ) is not None:
             request = _readable(taken)
             if request is not None:
                 return _leased(taken, request)
@@ -135,7 +140,7 @@ def put_off(
     reason: str,
     bill: Bill | None = None,
 ) -> bool:
-    """Queues a job again for later where the provider was not to be asked now: no attempt is spent. False: lease lost."""
+    """Queues a job again for later: the provider was not to be asked now, no attempt is spent. False: lease lost."""
     values = {"attempts": jobs.c.attempts - 1, "not_before_ms": not_before_ms, "reason": reason}
     return _close(store, job_id, token, now_ms, bill, state="queued", **values) is not None
 

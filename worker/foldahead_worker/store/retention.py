@@ -1,5 +1,6 @@
 """What is deleted with time: every table has a bound. Summaries have their own, see `summaries.evict`."""
 
+from msgspec import Struct
 from sqlalchemy import delete, exists, func, select
 
 from foldahead_worker.store.engine import Store
@@ -60,6 +61,22 @@ def forget_idle_sessions(store: Store, seen_before_ms: int, limit: int = CHUNK) 
     for found in idle:
         forget_session(store, found.workspace, found.session)
     return len(idle)
+
+
+class CacheRows(Struct, frozen=True):
+    """How many summaries the sessions of a workspace want kept: the `most`; `left_open`: one leaves it to the servers."""
+
+    most: int
+    left_open: bool
+
+
+def wanted_cache_rows(store: Store) -> dict[str, CacheRows]:
+    """What the sessions of each workspace want kept."""
+    row = sessions.c
+    query = select(row.workspace, func.max(row.cache_max_rows).label("most"), func.min(row.cache_max_rows).label("least"))
+    with store.reading() as connection:
+        found = connection.execute(query.group_by(row.workspace))
+        return {asked.workspace: CacheRows(asked.most, asked.least == 0) for asked in found}
 
 
 def summary_counts(store: Store) -> dict[str, int]:

@@ -161,6 +161,7 @@ records = Table(
     _name("workspace"),
     _name("session"),
     _word("identity"),
+    Column("place", BigInteger, nullable=False),
     Column("json", LargeBinary, nullable=False),
     UniqueConstraint("workspace", "session", "identity"),
 )
@@ -172,9 +173,18 @@ sessions = Table(
     _name("session", primary_key=True),
     Column("standing", LargeBinary, nullable=False),
     _word("shown"),
+    _count("cache_max_rows"),
     _ms("last_seen_ms"),
     Index("sessions_by_last_seen", "last_seen_ms"),
     Index("sessions_by_shown", "workspace", "shown"),
+)
+
+policies = Table(
+    "policies",
+    metadata,
+    _name("workspace", primary_key=True),
+    Column("json", Text, nullable=False),
+    _ms("updated_at_ms"),
 )
 
 spend = Table(
@@ -203,8 +213,10 @@ events = Table(
     _word("kind"),
     _name("workspace"),
     _name("session"),
+    Column("identity", String, nullable=True),  # of an agent's event; NULLs are no two alike
     Column("json", Text, nullable=False),
     _ms("created_at_ms"),
+    UniqueConstraint("workspace", "session", "identity"),
     Index("events_by_session", "workspace", "session", "id"),
     sqlite_autoincrement=True,  # readers go on after the last id they saw
 )

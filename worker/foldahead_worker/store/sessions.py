@@ -18,6 +18,8 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     session: str
     standing: bytes
     shown: str = ""
+    cache_max_rows: int = 0
+    """Summaries that it wants kept in its workspace; 0 leaves that to the servers."""
     last_seen_ms: int
 
 
@@ -54,16 +56,18 @@ def close_session(store: Store, workspace: str, session: str, now_ms: int) -> No
             connection.execute(update(jobs).where(*alone).values(cancelled))
 
 
-def forget_session(store: Store, workspace: str, session: str) -> None:
+def forget_session(store: Store, workspace: str, session: str, before_place: int | None = None) -> None:
     """Deletes what is this session's alone, summaries that no other session asked for among it.
 
-    A job under way goes on until its worker asks `job_still_wanted`; its answer is not kept. Spend stays,
+    Records from `before_place` on stay: they are of a session that has taken the name since. A job under way goes on until its worker asks `job_still_wanted`; its answer is not kept. Spend stays,
     nameless.
     """
     with store.writing(durable=True) as connection:
         keys = _asked_keys(connection, workspace, session)
         connection.execute(delete(waiters).where(*_of_session(waiters, workspace, session)))
-        for table in (records, events, sessions):
+        old = () if before_place is None else (records.c.place < before_place,)
+        connection.execute(delete(records).where(*_of_session(records, workspace, session), *old))
+        for table in (events, sessions):
             connection.execute(delete(table).where(*_of_session(table, workspace, session)))
         connection.execute(update(spend).where(*_of_session(spend, workspace, session)).values(session=""))
         for some in chunks(keys):
@@ -79,7 +83,7 @@ def forget_session(store: Store, workspace: str, session: str) -> None:
 
 def _upsert(connection: Connection, rows: Sequence[SessionRow]) -> None:
     insert = insert_into(connection, sessions)
-    new = {name: insert.excluded[name] for name in ("standing", "shown", "last_seen_ms")}
+    new = {name: insert.excluded[name] for name in ("standing", "shown", "cache_max_rows", "last_seen_ms")}
     upsert = insert.on_conflict_do_update(
         index_elements=["workspace", "session"],
         set_=new,

@@ -61,19 +61,32 @@ def day_of(now_ms: int) -> str:
     return datetime.fromtimestamp(now_ms / 1000, UTC).date().isoformat()
 
 
-def reserve(store: Store, job_id: int, token: int, upper_picodollars: int, now_ms: int) -> Reserved | None:
+def reserve(
+    store: Store,
+    job_id: int,
+    token: int,
+    upper_picodollars: int,
+    now_ms: int,
+    day_budget_picodollars: int | None = None,
+) -> Reserved | None:
     """Reserves the most that a call can cost; a second call of a lease adds to the first. None: lease lost.
 
-    Not granted when the payer's budget does not cover it, unless the job is forced.
+    Not granted when the payer's budget, or that of its workspace for the day (None: no limit), does not cover it,
+    unless the job is forced.
     """
     with store.writing(durable=True) as connection:
         payer = _payer(connection, job_id, token)
         if payer is None:
             return None
-        # Two jobs of one session may be reserved at once.
+        # Two jobs of one payer may be reserved at once; the wider lock comes first.
+        over_day = False
+        if day_budget_picodollars is not None:
+            lock(connection, f"foldahead spend {payer.workspace}")
+            today = (spend.c.workspace == payer.workspace, spend.c.day == day_of(now_ms))
+            over_day = _sum(connection, *today) + upper_picodollars > day_budget_picodollars
         lock(connection, f"foldahead spend {payer.workspace}/{payer.session}")
         spent = _sum(connection, spend.c.workspace == payer.workspace, spend.c.session == payer.session)
-        over = spent + upper_picodollars > payer.budget_picodollars
+        over = over_day or spent + upper_picodollars > payer.budget_picodollars
         granted = not over or payer.urgency == "forced"
         if granted:
             _reserve(connection, job_id, token, payer, upper_picodollars, now_ms)

@@ -1,13 +1,13 @@
 """Summaries, found by what was asked: the cache that all sessions of a workspace share."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, bindparam, case, delete, exists, or_, select, update
 
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead_worker.store.engine import Store
-from foldahead_worker.store.rows import columns_of, insert_into, keyed, one_of, values_of
+from foldahead_worker.store.rows import chunks, columns_of, insert_into, keyed, one_of, values_of
 from foldahead_worker.store.schema import jobs, sessions, storable, summaries, waiters
 
 
@@ -83,6 +83,16 @@ def summary_in(connection: Connection, workspace: str, cache_key: str) -> Summar
     """`find_summary` within a transaction."""
     query = select(*columns_of(summaries, Summary)).where(keyed(summaries, [(workspace, cache_key)]))
     return one_of(connection, query, Summary)
+
+
+def existing(store: Store, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Those of some (workspace, cache_key) under which there is a summary."""
+    found: set[tuple[str, str]] = set()
+    with store.reading() as connection:
+        for some in chunks(sorted(keys)):
+            query = select(summaries.c.workspace, summaries.c.cache_key).where(keyed(summaries, some))
+            found.update((row.workspace, row.cache_key) for row in connection.execute(query))
+    return frozenset(found)
 
 
 def insert_summary(connection: Connection, summary: Summary) -> bool:

@@ -1,15 +1,18 @@
 """Waiters: which session asked for which summary, and how far it got to it."""
 
 from collections.abc import Collection
+from itertools import takewhile
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from foldahead_worker.store.engine import Store
-from foldahead_worker.store.rows import CHUNK, all_of, columns_of
+from foldahead_worker.store.rows import CHUNK, all_of, columns_of, one_of
 from foldahead_worker.store.schema import JobState, Urgency, WaiterState, jobs, summaries, waiters
 from foldahead_worker.store.summaries import Summary
 
+BLAMELESS = ("needs_bodies", "cancelled")
+"""`reason` of failed jobs that say nothing of whether the next one will fail."""
 READY_LIMIT = 8
 """Ready summaries that Redis keeps for a session."""
 
@@ -65,6 +68,15 @@ def waiting_in(connection: Connection, workspace: str, cache_key: str) -> tuple[
     return all_of(connection, query.order_by(waiters.c.created_at_ms, waiters.c.session), Waiter)
 
 
+def find_waiter(store: Store, workspace: str, session: str, cache_key: str) -> Waiter | None:
+    """One session's wish for one summary, whatever became of it."""
+    query = select(*columns_of(waiters, Waiter)).where(
+        *_of_key(workspace, cache_key), waiters.c.session == session
+    )
+    with store.reading() as connection:
+        return one_of(connection, query, Waiter)
+
+
 def undelivered(store: Store, settled_before_ms: int, limit: int = CHUNK) -> tuple[Undelivered, ...]:
     """Waiters whose job was done or failed a while ago, and who were not told: whoever should have, died."""
     ended = (jobs.c.state.in_(("done", "failed")), jobs.c.updated_at_ms < settled_before_ms)
@@ -115,6 +127,26 @@ def ready_for(
         for waiter in found
         if waiter.cache_key in by_key
     )
+
+
+class Failed(Struct, frozen=True, kw_only=True):
+    """Jobs of a session that failed since the last one that did not, and when the last of them ended."""
+
+    in_a_row: int = 0
+    last_ms: int = 0
+
+
+def failed_in_a_row(store: Store, workspace: str, session: str) -> Failed:
+    """What a session's patience is made of; failures through no fault of the job do not count."""
+    job, ask = jobs.c, waiters.c
+    same = (job.workspace == ask.workspace) & (job.cache_key == ask.cache_key)
+    ended = select(job.state, job.updated_at_ms).join(waiters, same)
+    ended = ended.where(ask.workspace == workspace, ask.session == session, job.reason.not_in(BLAMELESS))
+    ended = ended.where(job.state.in_(("done", "failed"))).order_by(job.updated_at_ms.desc()).limit(CHUNK)
+    with store.reading() as connection:
+        found = connection.execute(ended).all()
+    failed = list(takewhile(lambda row: row.state == "failed", found))
+    return Failed(in_a_row=len(failed), last_ms=failed[0].updated_at_ms if failed else 0)
 
 
 def passed_by(store: Store, workspace: str, session: str, cache_key: str, end: int) -> int:

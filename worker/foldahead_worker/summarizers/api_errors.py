@@ -1,6 +1,4 @@
-"""What an error of the SDK means for a job (design section 6, "Errors"): by class, status and code, never
-by text.
-"""
+"""What an error of the SDK means for a job (design section 6, "Errors"): by class, status and code, never by text."""
 
 import email.utils
 import time
@@ -25,9 +23,7 @@ _TYPE_STATUS: Final = {
     "api_error": 500,
     "overloaded_error": 529,
 }
-"""What an error event in a stream that began with 200 stands for; anything else is the provider's trouble,
-500.
-"""
+"""What an error event in a stream that began with 200 stands for; anything else is the provider's trouble, 500."""
 SPENT: Final = frozenset({"contract_spend_limit_reached", "enforced_spend_limit_reached"})
 """429s that no waiting heals: the account's money is at its limit until somebody raises it."""
 ON_HOLD: Final = frozenset({"organization_on_hold"})

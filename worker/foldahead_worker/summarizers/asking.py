@@ -12,11 +12,10 @@ from msgspec import Struct
 from foldahead.core.models import Model, bare_name
 from foldahead.core.prompt import Prompt
 from foldahead.core.tokens import estimate_text
-from foldahead_worker.gate import Gate, came_of
 from foldahead_worker.summarizers.accounts import Account
 from foldahead_worker.summarizers.api_errors import translated
 from foldahead_worker.summarizers.clients import Clients
-from foldahead_worker.summarizers.protocol import Check, Cost, SummarizerError
+from foldahead_worker.summarizers.protocol import Check, Cost, SummarizerError, Watch, came_of
 from foldahead_worker.summarizers.streaming import OpenCall, Reply
 
 CALLS_AT_ONCE = 8
@@ -44,21 +43,17 @@ def most_of(room: Room, prompt_tokens: int) -> Cost:
     """What a call can cost whose prompt is estimated at so many tokens."""
     input_tokens = int(prompt_tokens * TOKENS_AT_MOST) + FRAMING_TOKENS
     price = room.model.price_at(input_tokens)
-    picodollars = (
-        0 if price is None else price.picodollars(input_tokens=input_tokens, output_tokens=room.max_tokens)
-    )
+    picodollars = 0 if price is None else price.picodollars(input_tokens=input_tokens, output_tokens=room.max_tokens)
     return Cost(picodollars=picodollars, input_tokens=input_tokens, output_tokens=room.max_tokens)
 
 
 class Asker:
-    """Asks for one summary, in as many calls as it takes. `cost` is what all of them were billed, or may
-    have been.
-    """
+    """Asks for one summary, in as many calls as it takes. `cost` is what all of them were billed, or may have been."""
 
-    def __init__(self, account: Account, clients: Clients, gate: Gate, room: Room, check: Check) -> None:
+    def __init__(self, account: Account, clients: Clients, watch: Watch, room: Room, check: Check) -> None:
         """Raises `SummarizerError` when the SDK has no client for the account."""
         self._account = account
-        self._gate = gate
+        self._watch = watch
         self._room = room
         self._check = check
         self.cost = Cost()
@@ -68,9 +63,7 @@ class Asker:
             raise translated(error, Cost()) from error
 
     def ask(self, prompts: Sequence[Prompt]) -> list[Reply]:
-        """The replies, in order. Raises `SummarizerError` of the first that failed, and what `check`
-        raises.
-        """
+        """The replies, in order. Raises `SummarizerError` of the first that failed, and what `check` raises."""
         replies: list[Reply] = []
         for at in range(0, len(prompts), CALLS_AT_ONCE):
             self._check(new_call=True)
@@ -112,7 +105,7 @@ class Asker:
         for call, prompt in zip(calls, prompts, strict=True):
             try:
                 replies.append(call.reply())
-                self._gate.report(self._account.name, self._room.name, "answered", limits=call.limits)
+                self._watch.report(self._account.name, self._room.name, "answered", limits=call.limits)
             except SummarizerError as error:
                 failed = failed or error
                 self._note(error, prompt)
@@ -122,7 +115,7 @@ class Asker:
 
     def _note(self, error: SummarizerError, prompt: Prompt) -> None:
         came = came_of(error)
-        self._gate.report(self._account.name, self._room.name, came, retry_after_s=error.retry_after_s)
+        self._watch.report(self._account.name, self._room.name, came, retry_after_s=error.retry_after_s)
         # "Prompt is too long" has no code of its own; whether it can be that is known from the prompt.
         long = estimate_text(prompt.text) * TOKENS_AT_MOST > self._room.model.window_tokens / 2
         if error.status == 400 and error.code == "invalid_request_error" and long:

@@ -5,7 +5,6 @@ from collections import OrderedDict
 from typing import Any
 
 import anthropic
-import httpx2
 from anthropic.lib.bedrock import AnthropicBedrock
 from anthropic.lib.vertex import AnthropicVertex
 
@@ -52,7 +51,7 @@ class Clients:
 
 
 def _made(account: Account, providers: Providers) -> Any:
-    timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+    timeout = anthropic.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     common: dict[str, Any] = {"max_retries": 0, "timeout": timeout}
     if account.base_url:
         common["base_url"] = account.base_url
@@ -61,9 +60,7 @@ def _made(account: Account, providers: Providers) -> Any:
         case "bedrock":
             return AnthropicBedrock(aws_region=providers.aws_region, api_key=key or None, **common)
         case "vertex":
-            return AnthropicVertex(
-                region=providers.vertex_region, project_id=providers.vertex_project, **common
-            )
+            return AnthropicVertex(region=providers.vertex_region, project_id=providers.vertex_project, **common)
         case "foundry":
             if not account.base_url:
                 common["resource"] = providers.foundry_resource

@@ -1,6 +1,7 @@
 """What a worker asks of a summariser, and what may go wrong."""
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -25,9 +26,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """What calls were billed, or may have been: exact for those that were answered, the upper bound for
-    any other.
-    """
+    """What calls were billed, or may have been: exact for those that were answered, the upper bound for any other."""
 
     picodollars: int = 0
     input_tokens: int = 0
@@ -43,9 +42,7 @@ class Cost(Struct, frozen=True, kw_only=True):
 
 
 class Forecast(Struct, frozen=True, kw_only=True):
-    """What `summarise` needs at most, all its calls together. `Forecast()`: nobody is asked and nobody
-    pays.
-    """
+    """What `summarise` needs at most, all its calls together. `Forecast()`: nobody is asked and nobody pays."""
 
     picodollars: int = 0
     calls: int = 0
@@ -64,9 +61,7 @@ class Limit(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """A summariser's answer, not yet verified. `block` is what the provider signed (`native`), JSON, byte
-    for byte.
-    """
+    """A summariser's answer, not yet verified. `block` is what the provider signed (`native`), JSON, byte for byte."""
 
     text: str
     stop_reason: str = "end_turn"
@@ -106,14 +101,31 @@ class SummarizerError(FoldaheadError):
 
 
 class Interrupted(FoldaheadError):
-    """The work was stopped from outside, between two chunks or before a call. `cost`: what was consumed by
-    then.
-    """
+    """The work was stopped from outside, between two chunks or before a call. `cost`: what was consumed by then."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"stopped: {reason}")
         self.reason = reason
         self.cost = Cost()
+
+
+Came = Literal["answered", "failed", "limited", "given_up"]
+"""What came of a call, as far as the account is concerned: an error that the request has to answer for is an answer."""
+
+
+def came_of(error: SummarizerError) -> Came:
+    """What an error says of the account: whether it answers at all."""
+    if error.status == 429 and error.heals:
+        return "limited"
+    return "failed" if error.heals and (error.status == 0 or error.status >= 500) else "answered"
+
+
+class Watch(Protocol):
+    """Hears what came of each call to a provider; `gate.Gate` shares it with all workers. Raises nothing."""
+
+    def report(
+        self, account: str, model: str, came: Came, *, retry_after_s: float = 0.0, limits: Sequence[Limit] = ()
+    ) -> None: ...
 
 
 class Check(Protocol):
@@ -142,7 +154,5 @@ class Summarizer(Protocol):
         ...
 
     def summarise(self, span: Span, check: Check) -> Answer:
-        """The summary. Calls `check` at least once a second. Raises `SummarizerError`, and what `check`
-        raises.
-        """
+        """The summary. Calls `check` at least once a second. Raises `SummarizerError`, and what `check` raises."""
         ...

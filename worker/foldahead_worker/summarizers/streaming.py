@@ -36,9 +36,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 class OpenCall:
     """A request under way. `most` is what it can cost: it counts until the answer is whole."""
 
-    def __init__(
-        self, client: anthropic.Anthropic, request: Mapping[str, Any], model: Model, most: Cost
-    ) -> None:
+    def __init__(self, client: anthropic.Anthropic, request: Mapping[str, Any], model: Model, most: Cost) -> None:
         self._client = client
         self._request = request
         self._model = model

@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from foldahead.core.leaves import group_notes, split_span
 from foldahead.core.messages import Message
-from foldahead.core.models import Model, find_model
+from foldahead.core.models import Model, find_model, unknown_model
 from foldahead.core.prompt import PROMPT_VERSION, Part, Prompt, build_fold, build_prompt
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead.core.summarise import nonce_of
 from foldahead.core.tokens import estimate, estimate_text
 from foldahead.core.verify import verify_text
-from foldahead_worker.gate import Gate
-from foldahead_worker.means import unknown_model
 from foldahead_worker.summarizers.accounts import Account
 from foldahead_worker.summarizers.asking import FRAMING_TOKENS, TOKENS_AT_MOST, Asker, Room, known_by, most_of
 from foldahead_worker.summarizers.clients import Clients
@@ -28,6 +26,7 @@ from foldahead_worker.summarizers.protocol import (
     Interrupted,
     Span,
     SummarizerError,
+    Watch,
 )
 from foldahead_worker.summarizers.streaming import Reply
 
@@ -49,12 +48,12 @@ class TextSummarizer:
     prompt_version = PROMPT_VERSION
 
     def __init__(
-        self, account: Account, clients: Clients, gate: Gate, models: Mapping[str, Model] | None = None
+        self, account: Account, clients: Clients, watch: Watch, models: Mapping[str, Model] | None = None
     ) -> None:
         """`models`: what the operator says of models, beside what is known."""
         self._account = account
         self._clients = clients
-        self._gate = gate
+        self._watch = watch
         self._models = models or {}
         self.account = account.name
 
@@ -73,7 +72,7 @@ class TextSummarizer:
 
     def summarise(self, span: Span, check: Check) -> Answer:
         room = room_for(span, self._models)
-        asker = Asker(self._account, self._clients, self._gate, room, check)
+        asker = Asker(self._account, self._clients, self._watch, room, check)
         try:
             reply = _cut_finer(span, room, asker)
         except (SummarizerError, Interrupted) as error:
@@ -83,9 +82,7 @@ class TextSummarizer:
 
 
 def room_for(span: Span, models: Mapping[str, Model]) -> Room:
-    """How the request's model may be asked. Raises `SummarizerError` for one that is not known, or has no
-    price.
-    """
+    """How the request's model may be asked. Raises `SummarizerError` for one that is not known, or has no price."""
     request = span.request
     model = find_model(request.model, models)
     if model is None or model.price is None:
@@ -147,9 +144,7 @@ def _unusable(replies: Sequence[Reply]) -> Reply | None:
 
 def _split(span: Span, most_tokens: int) -> tuple[tuple[Message, ...], ...]:
     cap = span.request.tool_result_cap
-    leaves = split_span(
-        span.messages, cap, max(LEAST_LEAF_TOKENS, most_tokens - estimate_text(span.parent_text))
-    )
+    leaves = split_span(span.messages, cap, max(LEAST_LEAF_TOKENS, most_tokens - estimate_text(span.parent_text)))
     return leaves if len(leaves) == 1 else split_span(span.messages, cap, most_tokens)
 
 

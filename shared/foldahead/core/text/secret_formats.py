@@ -40,6 +40,7 @@ _PREFIXED = "|".join(
         r"eyJ[\w\-]{10,}+\.[\w\-]{8,}+\.[\w\-]*+",  # a JSON Web Token
         r"[0-9]{8,10}:AA[\w\-]{32,36}(?![\w\-])",  # a Telegram bot
         r"[0-9a-f]{32}-us[0-9]{1,2}(?!\w)",  # Mailchimp
+        r"[MNO][\w\-]{23,25}\.[\w\-]{6}\.[\w\-]{27,38}(?![\w\-])",  # a Discord bot
     )
 )
 _WEBHOOK = (
@@ -84,7 +85,7 @@ _KEY = (
     r"|[Aa](?i:pi[_\-\s]?key|ccess[_\-]?key|uth[_\-]?key|ccount[_\-]?key|pp[_\-]?key)"
     r"|_auth(?=\s{0,3}=)|[Pp](?i:rivate[_\-]?key)|[Ee](?i:ncryption[_\-]?key)|[Ss](?i:igning[_\-]?key"
     r"|hared[_\-]?access[_\-]?signature)"
-    r"|[Mm](?i:aster[_\-]?key)|密码|密碼|口令|パスワード|密钥)"
+    r"|[Mm](?i:aster[_\-]?key)|_(?i:iam[_\-]?key)|密码|密碼|口令|パスワード|密钥)"
 )
 _NAMED = (
     _KEY

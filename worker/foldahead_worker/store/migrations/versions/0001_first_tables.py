@@ -16,6 +16,7 @@ def upgrade() -> None:
     """From an empty database."""
     _events()
     _jobs()
+    _policies()
     _records()
     _sessions()
     _spend()
@@ -30,9 +31,11 @@ def _events() -> None:
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("workspace", sa.String(), nullable=False),
         sa.Column("session", sa.String(), nullable=False),
+        sa.Column("identity", sa.String(), nullable=True),
         sa.Column("json", sa.Text(), nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("workspace", "session", "identity"),
         sqlite_autoincrement=True,
     )
     op.create_index("events_by_session", "events", ["workspace", "session", "id"], unique=False)
@@ -74,6 +77,16 @@ def _jobs() -> None:
     )
 
 
+def _policies() -> None:
+    op.create_table(
+        "policies",
+        sa.Column("workspace", sa.String(), nullable=False),
+        sa.Column("json", sa.Text(), nullable=False),
+        sa.Column("updated_at_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("workspace"),
+    )
+
+
 def _records() -> None:
     op.create_table(
         "records",
@@ -81,6 +94,7 @@ def _records() -> None:
         sa.Column("workspace", sa.String(), nullable=False),
         sa.Column("session", sa.String(), nullable=False),
         sa.Column("identity", sa.String(), nullable=False),
+        sa.Column("place", sa.BigInteger(), nullable=False),
         sa.Column("json", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("workspace", "session", "identity"),
@@ -94,6 +108,7 @@ def _sessions() -> None:
         sa.Column("session", sa.String(), nullable=False),
         sa.Column("standing", sa.LargeBinary(), nullable=False),
         sa.Column("shown", sa.String(), nullable=False),
+        sa.Column("cache_max_rows", sa.Integer(), nullable=False),
         sa.Column("last_seen_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("workspace", "session"),
     )

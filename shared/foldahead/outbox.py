@@ -1,0 +1,129 @@
+"""What a session has for the servers, and what it has heard from them: the link's view of it, on the link's thread."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from foldahead import wire
+from foldahead.core.conversation import Conversation
+from foldahead.core.events import Event, encode_event
+from foldahead.core.ledger import bodies_of
+from foldahead.core.record import Record, encode_record
+
+EXTRACT_FROM_RATIO = 0.7
+"""Part of the hard cap from which messages are looked into on the link's thread."""
+_MOST_EVENTS = 256
+_MOST_ANSWERS = 64
+_BODIES_AT_ONCE = 64
+
+
+class Outbox:
+    """Between one session and the link. Everything kept here is bounded, but for the records, which are few.
+
+    `lock` is the session's: held for a moment while the list of messages is copied.
+    """
+
+    def __init__(
+        self,
+        member: str,
+        workspace: str,
+        conversation: Conversation,
+        lock: threading.Lock,
+        on_event: Callable[[bytes], None] | None,
+    ) -> None:
+        self.member = member
+        self.lock = lock
+        self.edit_noticed = False
+        """A message was changed in place since it was seen: its body does not hash to its head any more."""
+        self._workspace = workspace
+        self._conversation = conversation
+        self._on_event = on_event
+        self._answers: deque[wire.Answer] = deque(maxlen=_MOST_ANSWERS)
+        self._events: deque[bytes] = deque(maxlen=_MOST_EVENTS)
+        self._encoded: list[bytes] = []
+        self._encoded_of: list[Record] = []
+        self._delta: wire.Delta | None = None
+        self._closed = False
+
+    # -- the session's side ------------------------------------------------------------------------------------------
+
+    def put(self, delta: wire.Delta) -> None:
+        """How the session stands now."""
+        self._delta = delta
+
+    def tell(self, event: Event, now_ms: int) -> None:
+        """An event to be kept."""
+        self._events.append(encode_event(event, self._workspace, now_ms))
+
+    def keep_records(self, records: list[Record]) -> None:
+        """All records of the session: each is encoded once."""
+        if self._encoded_of != records[: len(self._encoded_of)]:
+            self._encoded, self._encoded_of = [], []
+        new = records[len(self._encoded_of) :]
+        self._encoded = [*self._encoded, *map(encode_record, new)]
+        self._encoded_of = [*self._encoded_of, *new]
+
+    def next_answer(self) -> wire.Answer | None:
+        """The oldest answer that was not taken yet."""
+        return self._answers.popleft() if self._answers else None
+
+    def close(self, closed: bool = True) -> None:
+        """Tell nothing any more (or, where closing failed, go on)."""
+        self._closed = closed
+
+    # -- the link's side ---------------------------------------------------------------------------------------------
+
+    def delta(self) -> wire.Delta | None:
+        """How the session stands; asked even while Redis is away. None before there is anything, and when closed."""
+        if self._closed:
+            return None
+        self._look_ahead()
+        return self._delta
+
+    def head(self, at: int) -> bytes | None:
+        """The chain head before message `at`."""
+        heads = self._conversation.ledger.heads
+        return heads[at] if 0 <= at < len(heads) else None
+
+    def bodies(self, start: int) -> Iterator[tuple[bytes, bytes]]:
+        """(head after, canonical body) from message `start` on; encoded as they are asked for."""
+        with self.lock:
+            ledger, messages = self._conversation.ledger, self._conversation.seen()
+        end = len(messages)
+        while start < end:
+            upto = min(end, start + _BODIES_AT_ONCE)
+            chunk = bodies_of(messages, ledger, start, upto)
+            yield from zip(ledger.heads[start + 1 :], chunk, strict=False)
+            if len(chunk) < upto - start:
+                self.edit_noticed = True
+                return
+            start = upto
+
+    def records(self) -> Sequence[bytes]:
+        """All records, JSON, in order."""
+        return self._encoded
+
+    def take_events(self) -> Sequence[bytes]:
+        """Events not handed over yet; the caller's own listener hears them now."""
+        taken: list[bytes] = []
+        while self._events:
+            taken.append(self._events.popleft())
+        if self._on_event is not None:
+            for event in taken:
+                self._on_event(event)
+        return taken
+
+    def receive(self, answer: wire.Answer) -> None:
+        """Keep an answer for the next turn."""
+        self._answers.append(answer)
+
+    def _look_ahead(self) -> None:
+        """Look into the span message by message once the hard cap is near, so that `extract` is at hand there."""
+        delta, policy = self._delta, self._conversation.policy
+        if delta is None or delta.standing.offer is None or policy.on_hard_cap != "extract":
+            return
+        if delta.standing.pending_tokens < EXTRACT_FROM_RATIO * policy.hard_cap_tokens:
+            return
+        foresight, end = self._conversation.foresight, delta.standing.offer.end
+        while foresight.lacks(end):
+            foresight.advance(end)

@@ -1,0 +1,154 @@
+"""Mending: the least change, by a record, and only once."""
+
+from typing import Any
+
+import pytest
+
+from foldahead.core.dialects import get_dialect
+from foldahead.core.ledger import ledger_of
+from foldahead.core.record import Record
+from foldahead.core.repair import describe, repairs
+from foldahead.core.view import active_records, build_view
+from tests.histories import answers, assistant, call, calls, result, says, server_call, server_result, system, thinking, user
+from tests.judging import faults_of
+
+CONTINUE = user("(continue)")
+
+
+def mended(history: list[Any], dialect: str = "anthropic") -> list[Any]:
+    """The mended view, judged; mending it again finds nothing to do."""
+    ledger = ledger_of(history, get_dialect(dialect))
+    records = repairs(history, ledger, active_records([], ledger), 0)
+    active = active_records(records, ledger)
+    assert repairs(history, ledger, active, 0) == []
+    view = build_view(history, active, ledger.dialect)
+    assert faults_of(view, dialect) == []
+    return view
+
+
+def test_a_result_without_call_is_taken_out() -> None:
+    history = [user("a"), assistant("b"), user(result("gone"), "and?")]
+    assert mended(history) == [user("a"), assistant("b"), user("and?")]
+
+
+def test_a_message_that_was_nothing_else_goes_whole() -> None:
+    history = [says("a"), answers("gone"), says("b")]
+    assert mended(history, "openai") == [says("a"), says("b")]
+
+
+def test_a_dead_call_is_taken_out_and_what_was_said_stays() -> None:
+    history = [user("a"), assistant("b", call()), user("never mind")]
+    assert mended(history) == [user("a"), assistant("b"), user("never mind")]
+
+
+def test_a_dead_call_takes_the_thinking_that_led_to_it_alone_along() -> None:
+    history = [user("a"), assistant(thinking(), call()), user("never mind")]
+    assert mended(history) == [user("a"), user("never mind")]
+
+
+def test_of_parallel_calls_only_the_dead_one_goes() -> None:
+    history = [says("a"), calls("x", "y"), answers("x"), says("b")]
+    assert mended(history, "openai") == [says("a"), calls("x"), answers("x"), says("b")]
+
+
+def test_a_dead_server_tool_and_its_late_result_both_go() -> None:
+    history = [user("a"), assistant("b", server_call()), user("stop"), assistant(server_result(), "c"), user("d")]
+    assert mended(history) == [user("a"), assistant("b"), user("stop"), assistant("c"), user("d")]
+
+
+def test_a_result_behind_text_in_one_message_is_moved_ahead_of_it() -> None:
+    history = [user("a"), assistant(call()), user("here:", result())]
+    assert mended(history) == [user("a"), assistant(call()), user(result(), "here:")]
+
+
+def test_a_result_behind_another_message_is_moved_to_its_call() -> None:
+    history = [user("a"), assistant(call()), user("wait"), user(result()), assistant("b"), user("c")]
+    assert mended(history) == [user("a"), assistant(call()), user(result(), "wait"), *history[4:]]
+
+
+def test_a_tool_message_behind_another_is_moved_to_its_call() -> None:
+    history = [says("a"), calls("x", "y"), answers("x"), says("wait"), answers("y"), says("b", "assistant")]
+    wanted = [says("a"), calls("x", "y"), answers("x"), answers("y"), says("wait"), says("b", "assistant")]
+    assert mended(history, "openai") == wanted
+
+
+def test_a_system_message_steps_behind_the_results_that_it_parted() -> None:
+    history = [user("a"), assistant(call()), system(), user(result()), assistant("b"), user("c")]
+    assert mended(history) == [user("a"), assistant(call()), user(result()), system(), *history[4:]]
+
+
+def test_a_late_result_brings_its_call_back() -> None:
+    history = [user("a"), assistant("b", call()), user("wait"), user(result())]
+    first = ledger_of(history[:3], get_dialect("anthropic"))
+    early = repairs(history[:3], first, active_records([], first), 0)
+    ledger = ledger_of(history, get_dialect("anthropic"))
+    records = [*early, *repairs(history, ledger, active_records(early, ledger), 0)]
+    view = build_view(history, active_records(records, ledger), ledger.dialect)
+    assert view == [user("a"), assistant("b", call()), user(result(), "wait")]
+    assert len({record.identity for record in records}) == len(records)
+
+
+def test_empty_texts_and_messages_are_taken_out() -> None:
+    history = [user("a", ""), assistant(""), user("b")]
+    assert mended(history) == [user("a"), user("b")]
+
+
+def test_an_empty_message_at_the_end_is_the_callers_to_fill() -> None:
+    history = [user("a"), assistant("b"), {"role": "user", "content": ""}]
+    ledger = ledger_of(history, get_dialect("anthropic"))
+    assert repairs(history, ledger, active_records([], ledger), 0) == []
+
+
+def test_the_user_still_speaks_first_and_last() -> None:
+    assert mended([user(result("gone")), assistant("b"), user("c")]) == [CONTINUE, assistant("b"), user("c")]
+    assert mended([user("a"), assistant("b"), user(result("gone"))]) == [user("a"), assistant("b"), CONTINUE]
+    assert mended([says("a"), says("b", "assistant"), answers("gone")], "openai")[-1] == says("(continue)")
+
+
+def test_a_system_message_keeps_a_users_ahead_of_it() -> None:
+    history = [user("a"), assistant("b"), user(result("gone")), system(), assistant("c"), user("d")]
+    assert mended(history)[2] == CONTINUE
+
+
+def test_an_id_used_twice_in_one_turn_is_left_alone() -> None:
+    history = [assistant(call("x"), call("x")), user(result("x"), result("x"))]
+    ledger = ledger_of(history, get_dialect("anthropic"))
+    assert repairs(history, ledger, active_records([], ledger), 0) == []
+
+
+def test_what_a_provider_refused_is_not_mended_again() -> None:
+    history = [user("a"), assistant("b"), user(result("gone"), "and?")]
+    ledger = ledger_of(history, get_dialect("anthropic"))
+    heads = {"head_start": ledger.heads[0].hex(), "head_end": ledger.heads[3].hex()}
+    refused = active_records([Record(kind="swapped", start=0, end=3, reason="rejected", **heads)], ledger)
+    assert repairs(history, ledger, refused, 0) == []
+
+
+def test_a_record_of_sdk_objects_is_plain() -> None:
+    class Block:
+        type = "text"
+
+        def to_dict(self) -> dict[str, Any]:
+            return {"type": "text", "text": "b"}
+
+    history = [user("a"), {"role": "assistant", "content": [Block(), call()]}, user("never mind")]
+    ledger = ledger_of(history, get_dialect("anthropic"))
+    (record,) = repairs(history, ledger, active_records([], ledger), 0)
+    assert record.message == assistant("b")
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        ([user("a"), user(result("gone"))], "messages[1].content[0]: result for call 'gone', which is not in the turn"),
+        ([assistant(call()), user("x", result())], "messages[1].content[1]: result for call 'c1' stands apart"),
+        ([assistant("b", call()), user("x")], "messages[0].content[1]: call 'c1' of read_file was never answered"),
+        ([user("a", "")], "messages[0].content[1]: empty text"),
+        ([user("")], "messages[0]: nothing in it"),
+        ([assistant(call(), call())], "messages[0].content[1]: id 'c1' is used twice in one turn; left as it is"),
+    ],
+    ids=["orphan", "apart", "dead", "empty block", "empty message", "repeated"],
+)
+def test_a_fault_is_described_by_place_and_kind(history: list[Any], said: str) -> None:
+    (fault, *_) = ledger_of(history, get_dialect("anthropic")).faults
+    assert describe(fault).startswith(said)
