@@ -18,7 +18,7 @@ from foldahead.core.request import SummaryRequest
 from foldahead.session import Session
 from foldahead_worker.gate import Gate
 from foldahead_worker.metrics import Metrics
-from foldahead_worker.server import make_chooser, make_worker
+from foldahead_worker.server import Loop, make_chooser, make_worker
 from foldahead_worker.settings import Settings, accounts_of, read_settings
 from foldahead_worker.standin import RunningStandIn
 from foldahead_worker.store import Store
@@ -28,11 +28,13 @@ from foldahead_worker.summarizers.extract import ExtractSummarizer
 from foldahead_worker.summarizers.protocol import Interrupted, Span
 from foldahead_worker.summarizers.text import TextSummarizer
 from foldahead_worker.supply import Supply
+from foldahead_worker.sweep import Sweeper
 from foldahead_worker.watch import Watcher
 from tests.services import Services
 from tests.stores import a_request
 from tests.waiting import wait_until
 
+LEASE_DEAD_AFTER_S = 15.0
 MODEL = "anthropic:claude-haiku-5-5"
 POLICY: dict[str, Any] = {
     "model": MODEL,
@@ -67,6 +69,9 @@ class ClaudeServices(Services):
         super().__init__(settings.redis_url, settings.database_url, ExtractSummarizer)
         self.gate = Gate(self.client, accounts_of(settings))
         self._supply = Supply(settings, self.gate, Metrics())
+        # Longer than a heart takes to beat: here a call may last.
+        sweeper = Sweeper(self.store, self.switchboard, self._wake, LEASE_DEAD_AFTER_S, 1_000)
+        self._loops[-1] = Loop("sweep", 0.2, sweeper.sweep, self._stop)
         self.worker = make_worker(settings, self.store, self.switchboard, self._supply, Metrics())
         self.watcher = Watcher(self.store, self.switchboard, make_chooser(settings), self._wake)
 

@@ -100,9 +100,7 @@ def a_standing(messages: int = 0, head: bytes = bytes(32), at_hard_cap: bool = F
 
 def a_ready(cache_key: str = "key", end: int = 4, text: str = "so far") -> wire.Ready:
     """A summary that is ready."""
-    return wire.Ready(
-        cache_key=cache_key, kind="text", model="m", start=0, end=end, head_end=bytes(32), text=text
-    )
+    return wire.Ready(cache_key=cache_key, kind="text", model="m", start=0, end=end, head_end=bytes(32), text=text)
 
 
 def a_record(start: int = 0, end: int = 2, created_at_ms: int = 1) -> bytes:

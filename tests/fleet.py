@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+from itertools import pairwise
 from typing import Any
 
 from foldahead.core.conversation import Conversation, Moment
@@ -145,7 +146,7 @@ def check_validity(history: list[Any], view: list[Any], dialect: str, *, broken:
         assert len(after) <= len(before), f"made worse: {before[:4]} -> {after[:4]}"
     if dialect == "openai-strict" and view is not history:
         roles = [message["role"] for message in view]
-        pairs = list(zip(roles, roles[1:], strict=False))
+        pairs = list(pairwise(roles))
         assert ("user", "user") not in pairs, roles
         assert ("assistant", "assistant") not in pairs, roles
 
@@ -170,9 +171,7 @@ def marks_of(message: Any) -> set[str]:
     return {word for word in words if word.endswith("~") and word.startswith("m")}
 
 
-def check_nothing_twice(
-    history: list[Any], view: list[Any], conversation: Conversation, *, broken: bool
-) -> None:
+def check_nothing_twice(history: list[Any], view: list[Any], conversation: Conversation, *, broken: bool) -> None:
     active = conversation.active
     summaries = [as_json(span.message) for span in active.spans]
     shown = [message for message in view if as_json(message) not in summaries]
@@ -202,9 +201,8 @@ def check_tail(history: list[Any], view: list[Any], conversation: Conversation, 
     at_view = 0
     for at in range(max(tail, active.end), len(history)):
         if at not in edits:
-            assert (wanted := as_json(without_breakpoints(history[at]))) in shown[at_view:], (
-                f"tail message {at}"
-            )
+            wanted = as_json(without_breakpoints(history[at]))
+            assert wanted in shown[at_view:], f"tail message {at}"
             at_view = shown.index(wanted, at_view) + 1
     for edit in active.edits:
         if edit.kind == "thinking_removed" and not broken:

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def acl_text() -> str:
 
 
 @contextmanager
-def guarded_redis(folder: Path) -> Iterator[Guarded]:
+def guarded_redis(folder: Path) -> Generator[Guarded]:
     """A server with these rights until the block ends."""
     (folder / "users.acl").write_text(acl_text(), "utf8")
     port = free_port()

@@ -1,18 +1,14 @@
-"""How long hypothesis looks: `ci` in the suite, `soak` for minutes (`make soak`). Both random; a failure prints its blob."""
+"""How long hypothesis looks: `ci` in the suite, `soak` for ten minutes (`make soak`), `probe` without shrinking.
 
-from hypothesis import HealthCheck, settings
+All are random; a failure prints the blob that brings it back.
+"""
+
+from hypothesis import HealthCheck, Phase, settings
 
 _ALLOWED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+_CI = settings(max_examples=40, stateful_step_count=30, deadline=None, print_blob=True, suppress_health_check=_ALLOWED)
 
-settings.register_profile(
-    "ci",
-    max_examples=40,
-    stateful_step_count=30,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=_ALLOWED,
-)
-settings.register_profile("soak", settings.get_profile("ci"), max_examples=4_000, stateful_step_count=60)
-from hypothesis import Phase
-settings.register_profile("probe", settings.get_profile("ci"), max_examples=300, phases=(Phase.generate,))
+settings.register_profile("ci", _CI)
+settings.register_profile("soak", _CI, max_examples=1_500, stateful_step_count=50)
+settings.register_profile("probe", _CI, max_examples=300, phases=(Phase.generate,))
 settings.load_profile("ci")

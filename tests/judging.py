@@ -14,7 +14,7 @@ def faults_of(
     unknown_blocks: bool = False,
 ) -> list[str]:
     """Why the provider would refuse these messages; empty when it takes them."""
-    allowed = {
+    allowed: dict[str, Any] = {
         "allow_open_tail": open_tail,
         "allow_reused_ids": reused_ids,
         "allow_unknown_blocks": unknown_blocks,

@@ -1,14 +1,14 @@
-"""A way to a server on which replies are changed, byte for byte of the same length: for what no server here would say."""
+"""A way to a server on which replies are changed, to others of the same length: for what no server here would say."""
 
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def lying_front(port: int, truth: bytes, lie: bytes) -> Iterator[int]:
+def lying_front(port: int, truth: bytes, lie: bytes) -> Generator[int]:
     """The port of a listener in front of the server on `port`, until the block ends."""
     assert len(truth) == len(lie), "a RESP reply says how long it is"
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -4,7 +4,8 @@ import itertools
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -67,6 +68,13 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """The SQLAlchemy URL of a new, empty PostgreSQL database, dropped after the test."""
+    with new_database(postgres_server) as url:
+        yield url
+
+
+@contextmanager
+def new_database(postgres_server: str) -> Generator[str]:
+    """The SQLAlchemy URL of a new, empty database of a server, dropped when the block ends."""
     name = f"foldahead_test_{os.getpid()}_{next(_turns)}"
     _execute(postgres_server, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     try:

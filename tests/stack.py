@@ -71,8 +71,7 @@ class RealStack:
             redis_url=url,
             broker_url=url,
             database_url=f"sqlite:///{self._directory}/foldahead.db",
-            **{"summarizer": "extract", "lease_dead_after_s": LEASE_DEAD_AFTER_S, "concurrency": 16}
-            | self._settings,
+            **{"summarizer": "extract", "lease_dead_after_s": LEASE_DEAD_AFTER_S, "concurrency": 16} | self._settings,
         )
         self.store: Store = open_store(self.settings.database_url)
         self.client: redis.Redis = connect(url)

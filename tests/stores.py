@@ -68,9 +68,7 @@ def a_want(n: int = 0, session: str = "s", request: SummaryRequest | None = None
     return Want(request=request or a_request(n), session=session, **values | changes)
 
 
-def an_answer(
-    request: SummaryRequest, text: str = "The user wants it blue.", now_ms: int = NOW_MS
-) -> Summary:
+def an_answer(request: SummaryRequest, text: str = "The user wants it blue.", now_ms: int = NOW_MS) -> Summary:
     """A verified answer to a request."""
     return new_summary(
         request,
@@ -89,9 +87,19 @@ def leased(store: Store, owner: str = "worker", now_ms: int = NOW_MS) -> Leased:
     return job
 
 
-def summarised(
-    store: Store, wish: Want, now_ms: int = NOW_MS, text: str = "The user wants it blue."
-) -> Committed:
+def refuse_rows_of(store: Store, table: str, workspace: str) -> None:
+    """From now on the database takes no row of a workspace into a table: a fault that only that workspace has."""
+    refusal = (
+        f"CREATE TRIGGER refuse_{table} BEFORE INSERT ON {table} WHEN NEW.workspace = '{workspace}' "
+        "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        if store.engine.dialect.name == "sqlite"
+        else f"ALTER TABLE {table} ADD CONSTRAINT refuse_{table} CHECK (workspace <> '{workspace}')"
+    )
+    with store.writing() as connection:
+        connection.exec_driver_sql(refusal)
+
+
+def summarised(store: Store, wish: Want, now_ms: int = NOW_MS, text: str = "The user wants it blue.") -> Committed:
     """Takes a wish all the way: asked for, leased, answered, and its session told."""
     want(store, wish, now_ms)
     job = leased(store, now_ms=now_ms)

@@ -4,13 +4,13 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def tls_front(port: int, certificate: Path, key: Path) -> Iterator[int]:
+def tls_front(port: int, certificate: Path, key: Path) -> Generator[int]:
     """The port of a TLS listener for the server on `port`, until the block ends."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -30,10 +30,13 @@ def _accept(listener: socket.socket, context: ssl.SSLContext, port: int) -> None
 
 
 def _serve(accepted: socket.socket, context: ssl.SSLContext, port: int) -> None:
-    with contextlib.suppress(OSError), context.wrap_socket(accepted, server_side=True) as outside:
-        with socket.create_connection(("127.0.0.1", port)) as inside:
-            threading.Thread(target=_pass_on, args=(inside, outside), daemon=True).start()
-            _pass_on(outside, inside)
+    with (
+        contextlib.suppress(OSError),
+        context.wrap_socket(accepted, server_side=True) as outside,
+        socket.create_connection(("127.0.0.1", port)) as inside,
+    ):
+        threading.Thread(target=_pass_on, args=(inside, outside), daemon=True).start()
+        _pass_on(outside, inside)
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:

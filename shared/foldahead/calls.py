@@ -170,9 +170,7 @@ def read_reply(reply: Any) -> Reply | None:
     known, rev, wanted, job, failed, overrides, mark, records, ready, standing, idle_ms = reply
     unusable: list[str] = []
     summaries = [_readable(blob, wire.Ready, unusable) for blob in ready]
-    numbered = sorted(
-        (int(number), json) for number, _, json in (entry.partition(b":") for entry in records or ())
-    )
+    numbered = sorted((int(number), json) for number, _, json in (entry.partition(b":") for entry in records or ()))
     answer = wire.Answer(
         known=bool(known),
         ready=tuple(filter(None, summaries)),

@@ -223,9 +223,7 @@ class Courier:
                 again[mailbox.member] = session
         return again
 
-    def _hand_over(
-        self, take: Callable[[Correspondent, Reply], bool], session: Correspondent, raw: Any
-    ) -> bool:
+    def _hand_over(self, take: Callable[[Correspondent, Reply], bool], session: Correspondent, raw: Any) -> bool:
         reply = self._read(raw)
         if reply is None:
             return False

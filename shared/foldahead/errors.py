@@ -1,12 +1,12 @@
 """What a caller can do something about, one class for each.
 
-    FoldaheadError
-    ├── InvalidHistory     a message is no message: mend the list and call again
-    ├── InvalidPolicy      a policy value is out of range: mend the value
-    ├── UnknownDialect     no such dialect: choose one that exists
-    ├── UnusableRecord     a record is of a newer version or damaged: upgrade, or take it out of the list
-    ├── Unreachable        Redis could not be asked in time: try again later (only calls that wait raise it)
-    └── SessionClosed      the session or its Foldahead was closed: open a new one
+FoldaheadError
+├── InvalidHistory     a message is no message: mend the list and call again
+├── InvalidPolicy      a policy value is out of range: mend the value
+├── UnknownDialect     no such dialect: choose one that exists
+├── UnusableRecord     a record is of a newer version or damaged: upgrade, or take it out of the list
+├── Unreachable        Redis could not be asked in time: try again later (only calls that wait raise it)
+└── SessionClosed      the session or its Foldahead was closed: open a new one
 """
 
 

@@ -103,9 +103,7 @@ class Line:
         self._failures += 1
         words = f"{type(error).__name__}: {error}"
         hint = next((f" ({hint})" for sign, hint in _HINTS if sign in words), "")
-        self.say_once(
-            type(error).__name__ + hint, f"Redis cannot be used, sessions go on without{hint}: {words}"
-        )
+        self.say_once(type(error).__name__ + hint, f"Redis cannot be used, sessions go on without{hint}: {words}")
         return Unreachable(self.redacted(f"Redis cannot be used{hint}: {words}"))
 
 

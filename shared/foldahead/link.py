@@ -104,9 +104,7 @@ class Link:
         """A snapshot."""
         with self._mutex:
             boxes = list(self._courier.mailboxes.values())
-            tally = {
-                name: self._tally[name] for name in LinkCounters.__struct_fields__ if name in self._tally
-            }
+            tally = {name: self._tally[name] for name in LinkCounters.__struct_fields__ if name in self._tally}
             queued = len(self._announced)
         return LinkCounters(
             **tally,

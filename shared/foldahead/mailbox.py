@@ -112,9 +112,7 @@ class Mailbox:
         standing = delta.standing
         upload = delta.upload and self._uploads
         self._take_events(session, numbers)
-        first, head_before, bodies = (
-            self._next_bodies(session, standing, body_budget) if upload else (None, b"", [])
-        )
+        first, head_before, bodies = self._next_bodies(session, standing, body_budget) if upload else (None, b"", [])
         self.waiting = delta.due_in_s is not None
         self._sent = Publish(
             member=self.member,

@@ -3,12 +3,12 @@
 The second seed's contract: it always makes progress, says what it did, and never hands back a worse conversation.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
+from foldahead.asking import Asking, Failed, Summarize
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.cut import Cut
 from foldahead.core.decide import length_target_tokens
@@ -16,26 +16,16 @@ from foldahead.core.dialects import get_dialect
 from foldahead.core.extract import extract
 from foldahead.core.index import INDEX_VERSION
 from foldahead.core.ledger import ledger_of
-from foldahead.core.messages import Message
 from foldahead.core.plan import Outcome, Plan, extract_budget
 from foldahead.core.policy import Policy
-from foldahead.core.prompt import PROMPT_VERSION, build_prompt
+from foldahead.core.prompt import PROMPT_VERSION
 from foldahead.core.record import Record
 from foldahead.core.redact import REDACTION_VERSION
 from foldahead.core.repair import describe
 from foldahead.core.request import SummaryRequest
-from foldahead.core.summarise import nonce_of, ready_of, with_index
-from foldahead.core.tokens import estimate, estimate_text
-from foldahead.core.verify import verify_text
+from foldahead.core.summarise import ready_of
 from foldahead.core.view import parse_place
 from foldahead.core.weigh import Counter
-
-Summarize = Callable[[str], str]
-"""Takes the whole prompt, gives the summary."""
-_NOT_HEALING = frozenset({400, 401, 402, 403, 404, 413, 422})
-"""Statuses that a retry does not heal (design section 6)."""
-_FIRST_WAIT_S = 1.0
-_CANCEL_CHECK_S = 0.05
 
 
 class Elision(Struct, frozen=True):
@@ -74,10 +64,6 @@ class Compaction(Struct, frozen=True, kw_only=True):
         return tuple(sorted({elision.index for elision in self.elisions}))
 
 
-class _Failed(Struct, frozen=True):
-    reason: str
-
-
 def compact(
     messages: list[Any],
     policy: Policy | None = None,
@@ -111,7 +97,7 @@ def compact(
     conversation.view(messages, moment)
     plan = conversation.plan
     fallback = plan.summary is None and plan.outcome in ("swapped", "truncated")
-    reason = answer.reason if isinstance(answer, _Failed) and plan.outcome == "unchanged" else plan.reason
+    reason = answer.reason if isinstance(answer, Failed) and plan.outcome == "unchanged" else plan.reason
     return _result(messages, conversation, plan, reason, counter, fallback=fallback and summarize is not None)
 
 
@@ -148,74 +134,15 @@ def _summary(
     summarize: Summarize | None,
     cancelled: Callable[[], bool],
     force: bool,
-) -> str | _Failed:
+) -> str | Failed:
     span = [conversation.dialect.read(messages[at], at) for at in range(request.start, request.end)]
     if summarize is None:
         cut = Cut(request.start, request.end)
         target = 4 * conversation.ledger.tokens[-1] if force else conversation.policy.target_tokens
         budget = extract_budget(conversation.ledger, cut, request.end, conversation.policy, target, 1.0)
         return extract(span, budget)
-    return _asked(span, request, summarize, cancelled, conversation.policy.max_attempts)
-
-
-def _asked(
-    span: list[Message],
-    request: SummaryRequest,
-    summarize: Summarize,
-    cancelled: Callable[[], bool],
-    max_attempts: int,
-) -> str | _Failed:
-    """The summariser's text, verified; one retry with a tighter instruction, taken only if it is smaller."""
-    span_tokens = sum(map(estimate, span))
-    first_tokens = None
-    reason = ""
-    for tighter in (False, True):
-        prompt = build_prompt(
-            span,
-            nonce=nonce_of(request),
-            length_target_tokens=request.length_target_tokens,
-            tool_result_cap=request.tool_result_cap,
-            instructions=request.instructions,
-            tighter=tighter,
-        )
-        answer = _called(summarize, prompt.text, cancelled, max_attempts)
-        if isinstance(answer, _Failed):
-            return answer
-        verdict = verify_text(answer, span_tokens)
-        tokens = estimate_text(answer)
-        if verdict.ok and (first_tokens is None or tokens < first_tokens):
-            return with_index(answer, span)
-        reason = reason or verdict.reason or "not_smaller"
-        first_tokens = tokens
-    return _Failed(reason)
-
-
-def _called(
-    summarize: Summarize, prompt: str, cancelled: Callable[[], bool], max_attempts: int
-) -> str | _Failed:
-    wait_s = _FIRST_WAIT_S
-    for attempt in range(1, max_attempts + 1):
-        if cancelled():
-            return _Failed("cancelled")
-        try:
-            return summarize(prompt)
-        except Exception as error:  # the summariser is the caller's: whatever it raises, the conversation goes on
-            if getattr(error, "status_code", None) in _NOT_HEALING or attempt == max_attempts:
-                return _Failed(f"adapter_error: {type(error).__name__}")
-        if not _slept(wait_s, cancelled):
-            return _Failed("cancelled")
-        wait_s *= 2
-    return _Failed("adapter_error")
-
-
-def _slept(seconds: float, cancelled: Callable[[], bool]) -> bool:
-    """Sleep; False as soon as it was cancelled."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if cancelled():
-            return False
-        time.sleep(_CANCEL_CHECK_S)
-    return True
+    asking = Asking(summarize=summarize, max_attempts=conversation.policy.max_attempts, cancelled=cancelled)
+    return asking.summary_of(span, request)
 
 
 def _result(

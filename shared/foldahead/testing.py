@@ -1,7 +1,7 @@
 """For tests of agents, theirs and ours: a session with no Redis, no thread and no clock. The same core decides.
 
-    session = LocalSession(Policy(threshold_tokens=2_000), "anthropic", summarize=ScriptedSummarizer("They talked."))
-    view = session.view(history)
+session = LocalSession(Policy(threshold_tokens=2_000), "anthropic", summarize=ScriptedSummarizer("They talked."))
+view = session.view(history)
 """
 
 from collections.abc import Callable, Sequence
@@ -9,19 +9,19 @@ from typing import Any
 
 from msgspec import Struct
 
+from foldahead.asking import Asking, Failed
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.decide import Means, Start, decide
 from foldahead.core.dialects import get_dialect
+from foldahead.core.envelope import request_with
 from foldahead.core.extract import extract
 from foldahead.core.plan import Plan
 from foldahead.core.policy import Policy
-from foldahead.core.prompt import PROMPT_VERSION, build_prompt
+from foldahead.core.prompt import PROMPT_VERSION
 from foldahead.core.record import Record
 from foldahead.core.request import SummaryRequest
 from foldahead.core.standing import Ready
-from foldahead.core.summarise import nonce_of, ready_of, with_index
-from foldahead.core.tokens import estimate
-from foldahead.core.verify import verify_text
+from foldahead.core.summarise import ready_of
 from foldahead.core.weigh import Counter
 
 __all__ = ["LocalSession", "ScriptedSummarizer"]
@@ -56,7 +56,8 @@ class LocalSession:
     """`view`, `request` and `publish` like those of a real session.
 
     `summarize` gets the whole prompt and gives the text (None: summaries are made by rules). What is asked for at one
-    publish is ready `delay_turns` publishes later; 0: at once. `failures` says why a summary was not accepted.
+    publish is ready `delay_turns` publishes later; 0: at once. `failures` says why there was no summary; it is asked
+    for again after one publish, then two, then four ...
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class LocalSession:
         self._turn = 0
         self._pending: list[_Pending] = []
         self._texts: dict[str, str] = {}
+        self._not_before_turn = 0
         self.failures: list[str] = []
 
     @property
@@ -90,16 +92,15 @@ class LocalSession:
         spans = self._conversation.active.spans
         return spans[-1] if spans else None
 
-    def view(
-        self, history: list[Any], target_tokens: int | None = None, counter: Counter | None = None
-    ) -> list[Any]:
+    def view(self, history: list[Any], target_tokens: int | None = None, counter: Counter | None = None) -> list[Any]:
         """What to send in place of the history."""
         return self._conversation.view(history, Moment(target_tokens=target_tokens, counter=counter))
 
     def request(self, **kwargs: Any) -> dict[str, Any]:
         """A whole request with the view in place of `messages`."""
-        self._conversation.model = str(kwargs.get("model") or "")
-        return {**kwargs, "messages": self.view(kwargs["messages"])}
+        conversation = self._conversation
+        conversation.model = str(kwargs.get("model") or "")
+        return request_with(self.view(kwargs["messages"]), kwargs, conversation.dialect, conversation.policy)
 
     def publish(self, history: list[Any], usage: Any = None, turn_id: str | None = None) -> None:
         """One turn is over: summaries that are wanted are asked for, those asked for long enough ago are ready."""
@@ -111,7 +112,8 @@ class LocalSession:
         conversation.growth.note(conversation.total_tokens() - before, 1.0)
         self._turn += 1
         standing = conversation.standing(turn_id)
-        if conversation.wants_work(standing) and not self._pending:
+        rested = self._turn >= self._not_before_turn
+        if rested and not self._pending and conversation.wants_work(standing):
             decision = decide(standing, "local", self._means())
             if isinstance(decision, Start):
                 self._ask(history, decision.request)
@@ -124,7 +126,7 @@ class LocalSession:
         """Keep a message in every view."""
         self._conversation.pin(message)
 
-    def rejected(self, error: Exception) -> None:
+    def rejected(self, error: Exception) -> None:  # noqa: ARG002 - as a real session
         """The provider refused the last view: the history is given back."""
         self._conversation.reject()
 
@@ -145,19 +147,10 @@ class LocalSession:
         if self._summarize is None:
             text = extract(span, request.length_target_tokens, parent)
         else:
-            prompt = build_prompt(
-                span,
-                nonce=nonce_of(request),
-                length_target_tokens=request.length_target_tokens,
-                tool_result_cap=request.tool_result_cap,
-                instructions=request.instructions,
-                parent=parent,
-            )
-            text = self._summarize(prompt.text)
-            verdict = verify_text(text, sum(map(estimate, span)))
-            if not verdict.ok:
-                self.failures.append(verdict.reason)
-                return
-            text = with_index(text, span)
+            text = Asking(summarize=self._summarize).summary_of(span, request, parent)
+        if isinstance(text, Failed):
+            self.failures.append(text.reason)
+            self._not_before_turn = self._turn + 2 ** min(len(self.failures), 6)
+            return
         self._texts[request.cache_key] = text
         self._pending.append(_Pending(ready_of(request, text), self._turn + self._delay_turns))

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import redis
 
-from foldahead import Foldahead, Session, keys, wire
+from foldahead import Foldahead, keys, wire
 from foldahead.calls import MAX_BODY_BYTES, Publish, publish_call
 from foldahead.core import canonical
 from foldahead.core.dialects import get_dialect
@@ -52,7 +52,7 @@ def is_served(stack: RealStack, fold: Foldahead) -> None:
     stack.wait_settled(session, history)
     view = session.view(history)
     assert is_compacted(view)
-    records = len(session.records())
+    records = len(session.records)
     assert session.flush(5)
     wait_until(lambda: stack.switchboard.counts().inbox_lag == 0)
     wait_until(lambda: len(stack.kept_records("honest", session.name)) == records)
@@ -60,16 +60,10 @@ def is_served(stack: RealStack, fold: Foldahead) -> None:
     assert stack.is_running("work-1")
 
 
-def standing(session: Session) -> wire.Standing:
-    delta = session.delta()
-    assert delta is not None
-    return delta.standing
-
-
 def honest_standing(fold: Foldahead, name: str = "model") -> wire.Standing:
     session = fold.session(name, workspace="evil", policy=POLICY)
     session.publish(conversation(18))
-    return standing(session)
+    return session.standing
 
 
 def plant(client: redis.Redis, blob: bytes, member: str = VICTIM) -> None:

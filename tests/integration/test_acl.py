@@ -68,7 +68,7 @@ def test_whole_sessions_run_with_these_rights_and_nothing_is_refused(guarded: Gu
         session = fold.session("s", workspace="acme", policy=POLICY)
         view = play(session, root, 20)
         store = open_store(settings.database_url)
-        wait_until(lambda: len(records_of(store, "acme", "s")) == len(session.records()))
+        wait_until(lambda: len(records_of(store, "acme", "s")) == len(session.records))
         fresh = Foldahead(guarded.agent_url)
         root.delete(keys.state(session.member))
         assert fresh.session("s", workspace="acme", policy=POLICY).resume(view, timeout=5)
@@ -109,7 +109,15 @@ def test_an_agent_may_not(guarded: Guarded, command: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("FLUSHALL",), ("FLUSHDB",), ("KEYS", "*"), ("SHUTDOWN",), ("ACL", "LIST"), ("GET", "else"), ("CONFIG", "SET", "a", "b")],
+    [
+        ("FLUSHALL",),
+        ("FLUSHDB",),
+        ("KEYS", "*"),
+        ("SHUTDOWN",),
+        ("ACL", "LIST"),
+        ("GET", "else"),
+        ("CONFIG", "SET", "a", "b"),
+    ],
 )
 def test_a_server_may_not(guarded: Guarded, command: tuple[str, ...]) -> None:
     with guarded.client(guarded.server_url) as server, pytest.raises(NoPermissionError):
@@ -172,4 +180,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(guarded: Guarded, cert
 
 
 def over_tls(url: str, port: int, query: str) -> str:
-    return url.replace("redis://", "rediss://").replace(f"@127.0.0.1:{url.rpartition(':')[2]}", f"@127.0.0.1:{port}/0") + query
+    return (
+        url.replace("redis://", "rediss://").replace(f"@127.0.0.1:{url.rpartition(':')[2]}", f"@127.0.0.1:{port}/0")
+        + query
+    )

@@ -43,7 +43,9 @@ def add_turn(history: list[dict[str, Any]], turn: int, words: int = 150) -> None
     call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "run", "input": {"command": f"make check-{turn}"}}
     history.append({"role": "assistant", "content": [{"type": "text", "text": f"Step {turn}."}, call]})
     output = f"check {turn} passed " + " ".join(f"w{turn}_{at}" for at in range(words))
-    history.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": output}]})
+    history.append(
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": output}]}
+    )
 
 
 def wait_settled(session: Session, services: Services, history: list[dict[str, Any]]) -> None:

@@ -1,7 +1,9 @@
 """The heart: one thread beats for all leases of a worker, and notices what became of them."""
 
 import threading
+from collections.abc import Iterator
 
+import pytest
 from sqlalchemy import select, update
 
 from foldahead_worker.heart import Heart
@@ -21,6 +23,14 @@ def beats_of(store: Store, job_id: int) -> int:
 
 def hearts() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "foldahead-heart"]
+
+
+@pytest.fixture(autouse=True)
+def no_heart_beats_on(store: Store) -> Iterator[None]:
+    """What another test left behind has ended, and what beats here ends before the store is closed."""
+    wait_until(lambda: not hearts())
+    yield
+    wait_until(lambda: not hearts())
 
 
 def test_one_thread_beats_for_many_leases(store: Store) -> None:

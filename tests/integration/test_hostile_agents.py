@@ -62,7 +62,14 @@ def policy(**changes: Any) -> dict[str, Any]:
 def publish(services: Services, state: bytes, member: str = "evil/s") -> None:
     call = publish_call(
         Publish(
-            member=member, incarnation="i" * 32, n=1, standing=state, messages=20, head=b"h" * 32, due_ms=0, upload=False
+            member=member,
+            incarnation="i" * 32,
+            n=1,
+            standing=state,
+            messages=20,
+            head=b"h" * 32,
+            due_ms=0,
+            upload=False,
         )
     )
     services.client.execute_command(*call.command)
@@ -95,13 +102,18 @@ EVIL_ENTRIES: list[dict[Any, Any]] = [
     {"kind": "event", "member": b"\xff\xfe", "id": "x", "data": "{}"},
     {"kind": "event", "member": "evil/s", "id": "x", "data": b"\xff\x00"},
     {"kind": "event", "member": "evil/s", "id": "x", "data": "[" * 10_000},
-    {"kind": "event", "member": "evil/s", "id": "x", "data": '{"type": "a\\u0000b", "workspace": "w", "created_at_ms": 1, "payload": {}}'},
+    {
+        "kind": "event",
+        "member": "evil/s",
+        "id": "x",
+        "data": '{"type": "a\\u0000b", "workspace": "w", "created_at_ms": 1, "payload": {}}',
+    },
     {
         "kind": "event",
         "member": "evil/s",
         "id": "x",
         "data": '{"type": "session.swapped", "workspace": "w", "created_at_ms": 1, "payload": '
-        '{"watermark_after": 123456789012345678901234567890, "waited_turns": -5, "cache_key": "\\u0000\\ud83d\\ude00"}}',
+        '{"watermark_after": 12345678901234567890123, "waited_turns": -5, "cache_key": "\\u0000\\ud83d\\ude00"}}',
     },
     {"kind": "event", "member": "e" * 100_000, "id": "x", "data": "{}"},
     {"kind": "record", "member": "evil/s", "id": b"\xff" * 16, "data": ""},

@@ -18,9 +18,7 @@ def test_a_turn_is_answered_the_same_way_each_time(client):
 
 
 def test_the_plain_route_answers_too(client):
-    reply = client.messages.create(
-        model="claude-haiku-5-5", max_tokens=50, messages=[{"role": "user", "content": "x"}]
-    )
+    reply = client.messages.create(model="claude-haiku-5-5", max_tokens=50, messages=[{"role": "user", "content": "x"}])
     assert reply.role == "assistant"
 
 

@@ -159,8 +159,7 @@ def test_an_unknown_key_is_refused_where_keys_are_known():
         (b'{"model": "m", "max_tokens": NaN}', "not valid JSON"),
         (b"[" * 200_000, "nested too deeply"),
         (
-            b'{"model": "claude-haiku-5-5", "max_tokens": 5,'
-            b' "messages": [{"role": "user", "content": "\\ud83d"}]}',
+            b'{"model": "claude-haiku-5-5", "max_tokens": 5, "messages": [{"role": "user", "content": "\\ud83d"}]}',
             "messages[0].content: not valid UTF-8: lone surrogate at character 0",
         ),
     ],

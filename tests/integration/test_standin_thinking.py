@@ -86,9 +86,7 @@ def test_dropped_thinking_is_not_billed(standin, client):
     history = conversation(standin, client, 2)
     thinking = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     held = ask_opus(client, [*history, user("go on")], thinking=thinking)
-    dropped = ask_opus(
-        client, [user(history[0]["content"].upper()), *history[1:], user("go on")], thinking=thinking
-    )
+    dropped = ask_opus(client, [user(history[0]["content"].upper()), *history[1:], user("go on")], thinking=thinking)
     assert dropped.usage.input_tokens < held.usage.input_tokens
 
 

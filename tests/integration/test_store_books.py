@@ -11,13 +11,14 @@ from foldahead_worker.store.status import Status, status
 from tests.stores import NOW_MS, a_want, leased
 
 
-def a_row(identity="i", json=b"{}", session="s", workspace="acme"):
-    return RecordRow(workspace=workspace, session=session, identity=identity, json=json)
+def a_row(identity="i", json=b"{}", session="s", workspace="acme", place=0):
+    return RecordRow(workspace=workspace, session=session, identity=identity, json=json, place=place)
 
 
-def an_event(kind="session.swapped", session="s"):
-    payload = '{"turn_id":"7"}'
-    return EventRow(kind=kind, workspace="acme", session=session, json=payload, created_at_ms=NOW_MS)
+def an_event(kind="session.swapped", session="s", identity=None):
+    return EventRow(
+        kind=kind, workspace="acme", session=session, identity=identity, json='{"turn_id":"7"}', created_at_ms=NOW_MS
+    )
 
 
 def test_records_come_back_byte_for_byte_in_their_order(store):
@@ -61,6 +62,25 @@ def test_events_are_read_on_from_the_last_one_seen(store):
     assert [event.kind for event in events_after(store, workspace="acme", session="other")] == ["three"]
     assert events_after(store, workspace="other") == ()
     assert first[0].json == '{"turn_id":"7"}'
+
+
+def test_records_are_ordered_by_their_place_whenever_they_were_stored(store):
+    append_records(store, [a_row("c", b"c", place=30), a_row("a", b"a", place=10)])
+    append_records(store, [a_row("b", b"b", place=20)])
+    assert records_of(store, "acme", "s") == (b"a", b"b", b"c")
+
+
+def test_an_event_that_is_reported_again_is_kept_once(store):
+    first = append_events(store, [an_event("one", identity="i:1"), an_event("two", identity="i:2")])
+    assert [event.kind for event in first] == ["one", "two"]
+    again = append_events(store, [an_event("two", identity="i:2"), an_event("three", identity="i:3")])
+    assert [event.kind for event in again] == ["three"]
+    assert [event.kind for event in events_after(store)] == ["one", "two", "three"]
+
+
+def test_events_of_servers_have_no_identity_and_are_all_kept(store):
+    append_events(store, [an_event(), an_event()])
+    assert len(events_after(store)) == 2
 
 
 def test_only_the_newest_events_are_kept(store):

@@ -95,9 +95,7 @@ def test_sessions_that_nobody_told_of_the_end_are_found_until_they_are_told(stor
     }
     sessions = {left.job_state: left.waiter.session for left in untold}
     assert mark_ready(store, "acme", done.request.cache_key, [sessions["done"]]) == {sessions["done"]}
-    assert mark_given_up(store, "acme", failed.request.cache_key, [sessions["failed"]]) == {
-        sessions["failed"]
-    }
+    assert mark_given_up(store, "acme", failed.request.cache_key, [sessions["failed"]]) == {sessions["failed"]}
     assert undelivered(store, NOW_MS + 1) == ()
 
 

@@ -49,9 +49,7 @@ class Eviction(RuleBasedStateMachine):
         if self.held[session]:
             key = data.draw(st.sampled_from(sorted(self.held[session])))
             self.now_ms += 1
-            row = SessionRow(
-                workspace="acme", session=session, standing=b"", shown=key, last_seen_ms=self.now_ms
-            )
+            row = SessionRow(workspace="acme", session=session, standing=b"", shown=key, last_seen_ms=self.now_ms)
             save_sessions(self.store, [row])
             self.shown[session] = key
             # What lies behind what is shown may go, and what was shown before.

@@ -143,13 +143,20 @@ def test_names_with_nul_and_percent_come_back_as_they_were(store):
         assert (waiter.workspace, waiter.session) == (name, name)
 
 
-def test_a_session_that_was_told_and_asks_again_waits_again(store):
+def test_a_session_that_was_told_and_asks_again_is_known_to_have_been_told(store):
     committed = summarised(store, a_want())
     key = committed.waiters[0].cache_key
+    again = want(store, a_want(turn_id="8"), NOW_MS)
+    assert (again.state, again.before) == ("done", "ready")
     assert waiters_of(store, "acme", key) == ()
-    want(store, a_want(turn_id="8"), NOW_MS)
-    assert [waiter.turn_id for waiter in waiters_of(store, "acme", key)] == ["8"]
-    assert mark_ready(store, "acme", key, ["s"]) == {"s"}
+
+
+def test_a_session_that_asks_for_a_summary_made_for_another_waits_to_be_told(store):
+    key = summarised(store, a_want(session="one")).waiters[0].cache_key
+    late = want(store, a_want(session="two"), NOW_MS)
+    assert (late.state, late.before) == ("done", None)
+    assert [waiter.session for waiter in waiters_of(store, "acme", key)] == ["two"]
+    assert mark_ready(store, "acme", key, ["two"]) == {"two"}
 
 
 def test_a_wish_during_the_call_is_answered_by_its_commit(store):

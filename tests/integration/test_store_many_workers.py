@@ -34,9 +34,7 @@ def drain_in_threads(url: str, threads: int) -> list[int]:
     store = open_store(url)
     try:
         with ThreadPoolExecutor(threads) as pool:
-            return [
-                job_id for ids in pool.map(lambda n: drain(store, f"t{n}"), range(threads)) for job_id in ids
-            ]
+            return [job_id for ids in pool.map(lambda n: drain(store, f"t{n}"), range(threads)) for job_id in ids]
     finally:
         store.close()
 

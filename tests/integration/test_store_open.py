@@ -87,9 +87,7 @@ def test_a_full_disk_is_broken_and_keeps_what_was_stored(tmp_path: Path):
     store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
     want(store, a_want(-1), NOW_MS)
     # SQLite's own limit: it answers with the error of a full disk.
-    event.listen(
-        store.engine, "connect", lambda connection, _entry: connection.execute("PRAGMA max_page_count=60")
-    )
+    event.listen(store.engine, "connect", lambda connection, _entry: connection.execute("PRAGMA max_page_count=60"))
     store.close()
     with pytest.raises(StoreBroken, match=r"full.*free some disk"):
         want_batch(store, [a_want(n) for n in range(500)], NOW_MS)

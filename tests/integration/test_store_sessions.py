@@ -1,5 +1,6 @@
 """Sessions: restored after Redis burnt, closed, and forgotten."""
 
+import msgspec
 import pytest
 
 from foldahead_worker.store.commits import commit
@@ -7,7 +8,7 @@ from foldahead_worker.store.events import EventRow, append_events, events_after
 from foldahead_worker.store.jobs import job_still_wanted, want
 from foldahead_worker.store.leases import lease
 from foldahead_worker.store.records import RecordRow, append_records, records_of
-from foldahead_worker.store.retention import forget_idle_sessions, prune_waiters
+from foldahead_worker.store.retention import CacheRows, forget_idle_sessions, prune_waiters, wanted_cache_rows
 from foldahead_worker.store.sessions import (
     SessionRow,
     close_session,
@@ -23,9 +24,7 @@ from tests.stores import NOW_MS, a_request, a_want, an_answer, leased, summarise
 
 
 def a_session(session="s", standing=b"", shown="", last_seen_ms=NOW_MS):
-    return SessionRow(
-        workspace="acme", session=session, standing=standing, shown=shown, last_seen_ms=last_seen_ms
-    )
+    return SessionRow(workspace="acme", session=session, standing=standing, shown=shown, last_seen_ms=last_seen_ms)
 
 
 def spans(ready):
@@ -44,6 +43,15 @@ def test_a_session_is_loaded_as_it_was_saved_last(store):
     assert load_session(store, "acme", "s") == newest
     save_sessions(store, [a_session(standing=b"of a slow watcher", last_seen_ms=NOW_MS)])
     assert load_session(store, "acme", "s") == newest
+
+
+def test_a_workspace_is_told_what_its_sessions_want_kept(store):
+    save_sessions(store, [a_session("one"), a_session("two")])
+    rows = {"acme": CacheRows(most=0, left_open=True)}
+    assert wanted_cache_rows(store) == rows
+    wants = {"one": 9, "two": 5}
+    save_sessions(store, [msgspec.structs.replace(a_session(name), cache_max_rows=n) for name, n in wants.items()])
+    assert wanted_cache_rows(store) == {"acme": CacheRows(most=9, left_open=False)}
 
 
 def test_a_restore_gives_the_furthest_eight_summaries_of_a_session(store):

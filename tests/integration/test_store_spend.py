@@ -17,7 +17,7 @@ from foldahead_worker.store.spend import (
     spent_by_day,
     spent_by_session,
 )
-from tests.stores import NOW_MS, a_want, an_answer, leased
+from tests.stores import NOW_MS, a_request, a_want, an_answer, leased
 
 BILL = Bill(picodollars=70, input_tokens=20_000, output_tokens=900)
 
@@ -50,9 +50,7 @@ def test_a_reservation_counts_until_the_bill_takes_its_place(store):
     [
         lambda store, job, bill: commit(store, job.job_id, job.token, an_answer(job.request), NOW_MS, bill),
         lambda store, job, bill: hand_back(store, job.job_id, job.token, NOW_MS, bill),
-        lambda store, job, bill: fail(
-            store, job.job_id, job.token, NOW_MS, reason="adapter_error", bill=bill
-        ),
+        lambda store, job, bill: fail(store, job.job_id, job.token, NOW_MS, reason="adapter_error", bill=bill),
         lambda store, job, bill: retry_later(
             store, job.job_id, job.token, NOW_MS, not_before_ms=NOW_MS, reason="overloaded", bill=bill
         ),
@@ -157,6 +155,40 @@ def test_spend_is_listed_by_session_model_and_kind_the_dearest_first(store):
     assert spend_rows(store)[0] == dear
     assert [row.session for row in spend_rows(store, "acme")] == ["dear", "cheap"]
     assert spend_rows(store, "other") == spend_rows(store, since_day="9999-01-01") == ()
+
+
+def test_a_workspace_whose_day_is_spent_gets_no_more_ahead_of_time(store):
+    reserved(store, n=1)
+    want(store, a_want(2, session="other"), NOW_MS)
+    job = leased(store)
+    refused = reserve(store, job.job_id, job.token, 100, NOW_MS, day_budget_picodollars=199)
+    assert refused
+    assert (refused.granted, refused.over_budget) == (False, True)
+    granted = reserve(store, job.job_id, job.token, 100, NOW_MS, day_budget_picodollars=200)
+    assert granted
+    assert (granted.granted, granted.over_budget) == (True, False)
+
+
+def test_the_hard_cap_goes_over_the_budget_of_the_day_and_says_so(store):
+    want(store, a_want(urgency="forced"), NOW_MS)
+    job = leased(store)
+    answer = reserve(store, job.job_id, job.token, 100, NOW_MS, day_budget_picodollars=1)
+    assert answer
+    assert (answer.granted, answer.over_budget) == (True, True)
+
+
+def test_a_day_budget_is_of_the_day_and_of_the_workspace(store):
+    reserved(store, n=1)
+    want(store, a_want(2, request=a_request(2, workspace="umbrella")), NOW_MS)
+    elsewhere = leased(store)
+    answer = reserve(store, elsewhere.job_id, elsewhere.token, 100, NOW_MS, day_budget_picodollars=100)
+    assert answer
+    assert answer.granted
+    want(store, a_want(3), NOW_MS)
+    tomorrow = leased(store)
+    answer = reserve(store, tomorrow.job_id, tomorrow.token, 100, NOW_MS + 86_400_000, day_budget_picodollars=100)
+    assert answer
+    assert answer.granted
 
 
 def test_old_spend_goes_when_it_is_settled(store):

@@ -8,6 +8,7 @@ from compose_spec import PyCompose, PyOptions
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ["redis", "postgres", "watch", "work", "flower"]
+ONCE = ["migrate"]
 
 
 def compose_file() -> PyCompose:
@@ -29,7 +30,7 @@ def test_a_misspelt_key_is_caught() -> None:
 
 
 def test_the_services_are_those_of_the_design() -> None:
-    assert sorted(compose_file().service_names()) == sorted(SERVICES)
+    assert sorted(compose_file().service_names()) == sorted(SERVICES + ONCE)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -40,6 +41,16 @@ def test_every_service_has_a_health_check(name: str) -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_starts_again(name: str) -> None:
     assert service(name)["restart"] == "unless-stopped"
+
+
+@pytest.mark.parametrize("name", SERVICES + ONCE)
+def test_every_service_has_a_limit_of_memory(name: str) -> None:
+    assert service(name)["mem_limit"]
+
+
+@pytest.mark.parametrize("name", ["watch", "work", "flower"])
+def test_nothing_of_ours_starts_before_the_tables_are_up_to_date(name: str) -> None:
+    assert service(name)["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
 
 
 @pytest.mark.parametrize("name", ["redis", "postgres"])
@@ -58,21 +69,19 @@ def test_a_published_port_is_on_loopback(name: str) -> None:
 
 
 def test_redis_never_evicts() -> None:
-    assert "--maxmemory-policy noeviction" in service("redis")["command"][0]
+    assert "--maxmemory-policy noeviction" in service("redis")["command"]
 
 
 def test_redis_keeps_an_append_only_file() -> None:
-    assert "--appendonly yes" in service("redis")["command"][0]
+    assert "--appendonly yes" in service("redis")["command"]
 
 
 def test_every_secret_comes_from_a_file() -> None:
     secrets = compose_file().to_dict()["secrets"]
-    assert {name: f"./secrets/{name}" for name in secrets} == {
-        name: secret["file"] for name, secret in secrets.items()
-    }
+    assert {name: f"./secrets/{name}" for name in secrets} == {name: secret["file"] for name, secret in secrets.items()}
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", SERVICES + ONCE)
 def test_a_variable_that_holds_a_secret_names_its_file(name: str) -> None:
     variables: dict[str, str] = service(name).get("environment", {})
     holds_secret = ("PASSWORD", "URL", "KEY", "AUTH", "TOKEN")

@@ -12,7 +12,15 @@ from tests.fleet import Process, Shelf, as_json, copied, summary_for
 from tests.histories import Spoken, conversations
 from tests.unit.test_properties import policies
 
-MISHAPS = ("rewinds", "edits in place", "loads anew", "moves its breakpoint", "pins", "is refused", "grows to a new process")
+MISHAPS = (
+    "rewinds",
+    "edits in place",
+    "loads anew",
+    "moves its breakpoint",
+    "pins",
+    "is refused",
+    "grows to a new process",
+)
 
 
 lively = policies(thresholds=(150, 400, 900), ratios=(0.7, 1.0), starts=(0.2, 0.5))

@@ -108,8 +108,9 @@ def test_a_later_summary_takes_the_earlier_in_or_begins_behind_it() -> None:
 
 
 def test_where_each_generation_keeps_its_summary_only_a_degraded_one_is_made_again() -> None:
-    good, poor = span(5), Record(
-        kind="swapped", start=5, end=7, head_start="", head_end="", message={}, reason="extract"
+    good, poor = (
+        span(5),
+        Record(kind="swapped", start=5, end=7, head_start="", head_end="", message={}, reason="extract"),
     )
     active = Active(spans=(good, poor))
     assert current_cut(ledger(rounds(5)), Policy(resummarise=False), active, 9).start == 5

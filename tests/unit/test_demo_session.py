@@ -76,9 +76,7 @@ def all_results(messages: list[Message]) -> list[Block]:
 
 
 def user_words(messages: list[Message]) -> str:
-    return "\n".join(
-        block["text"] for item in messages if item["role"] == "user" for block in of_type(item, "text")
-    )
+    return "\n".join(block["text"] for item in messages if item["role"] == "user" for block in of_type(item, "text"))
 
 
 def test_the_file_has_the_five_fields_of_a_demo_session(session: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
@@ -72,16 +73,12 @@ def test_a_small_result_stays() -> None:
 
 def test_the_recent_window_is_never_touched() -> None:
     history = rounds(6, chars=800)
-    _, plan = aged(history, Policy(**{**fields(), "preserve_recent_turns": 5}))
+    _, plan = aged(history, structs.replace(AGEING, preserve_recent_turns=5))
     assert max(stubbed(plan), default=0) < 6
 
 
-def fields() -> dict[str, Any]:
-    return {name: getattr(AGEING, name) for name in AGEING.__struct_fields__}
-
-
 def test_a_batch_that_is_too_small_waits() -> None:
-    _, plan = aged(rounds(6, chars=800), Policy(**{**fields(), "age_reclaim_min": 3_500}))
+    _, plan = aged(rounds(6, chars=800), structs.replace(AGEING, age_reclaim_min=3_500))
     assert (plan.outcome, plan.reason) == ("unchanged", "below_threshold")
 
 
@@ -151,14 +148,14 @@ def test_two_runs_of_one_conversation_give_the_same_bytes() -> None:
 
 def test_over_the_trigger_stubs_alone_are_taken_when_they_are_enough() -> None:
     history = rounds(12, chars=1_500)
-    enough = Policy(**{**fields(), "threshold_tokens": 2_500, "hard_cap_tokens": 50_000})
+    enough = structs.replace(AGEING, threshold_tokens=2_500, hard_cap_tokens=50_000)
     _, plan = aged(history, enough)
     assert (plan.outcome, plan.tokens_after < 2_500 <= plan.tokens_before) == ("elided", True)
 
 
 def test_over_the_trigger_stubs_that_are_not_enough_are_left_to_the_summary() -> None:
     history = rounds(12, chars=1_500)
-    scarce = Policy(**{**fields(), "threshold_tokens": 300, "hard_cap_tokens": 50_000})
+    scarce = structs.replace(AGEING, threshold_tokens=300, hard_cap_tokens=50_000)
     _, plan = aged(history, scarce)
     assert (plan.outcome, plan.reason) == ("unchanged", "not_ready")
 

@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 MAY_USE: dict[str, tuple[str, ...]] = {
     "foldahead.core": ("msgspec",),
     "foldahead": ("msgspec", "redis"),
-    "foldahead_worker.store": ("msgspec", "sqlalchemy", "psycopg"),
+    "foldahead_worker.store": ("msgspec", "alembic", "sqlalchemy", "psycopg"),
     "foldahead_worker.summarizers": ("msgspec", "anthropic", "httpx2"),  # the SDK's transport
 }
 # No clock, network, disk, environment, chance or thread in the core.

@@ -63,9 +63,7 @@ class Log:
     def user(self, content: Any, **fields: Any) -> Log:
         return self.line("user", message={"role": "user", "content": content}, **fields)
 
-    def assistant(
-        self, message_id: str, *blocks: Message, usage: Message | None = None, **fields: Any
-    ) -> Log:
+    def assistant(self, message_id: str, *blocks: Message, usage: Message | None = None, **fields: Any) -> Log:
         message = {"id": message_id, "role": "assistant", "model": "claude-x", "content": list(blocks)}
         return self.line("assistant", message=message | ({"usage": usage} if usage else {}), **fields)
 
@@ -141,11 +139,7 @@ class TestClaudeCode:
         assert result_.notes == ("lines that hold no message passed over: 2 progress, 1 system",)
 
     def test_a_meta_line_was_sent_and_stays(self, tmp_path: Path) -> None:
-        log = (
-            Log()
-            .user("<command-name>/init</command-name>")
-            .user([text("Analyze this codebase")], isMeta=True)
-        )
+        log = Log().user("<command-name>/init</command-name>").user([text("Analyze this codebase")], isMeta=True)
         assert len(messages_of(load(written(tmp_path, log)))) == 2
 
     def test_the_conversation_goes_on_across_a_compaction_of_its_own(self, tmp_path: Path) -> None:
@@ -169,9 +163,7 @@ class TestClaudeCode:
 
     def test_two_sidechains_without_an_agent_id_are_told_apart_by_their_roots(self, tmp_path: Path) -> None:
         log = Log(isSidechain=True).user("one").user("two", parentUuid=None)
-        log.assistant("m1", text("for one"), parentUuid="s1--0").assistant(
-            "m2", text("for two"), parentUuid="s1--1"
-        )
+        log.assistant("m1", text("for one"), parentUuid="s1--0").assistant("m2", text("for two"), parentUuid="s1--1")
         sessions = load(written(tmp_path, log)).sessions
         assert [[m["content"] for m in s.messages] for s in sessions] == [
             ["one", [text("for one")]],
@@ -232,9 +224,7 @@ class TestClaudeCode:
 
     def test_broken_lines_are_named_and_passed_over(self, tmp_path: Path) -> None:
         good = Log().user("hi").assistant("m1", text("a")).lines
-        path = written(
-            tmp_path, lines(good[0], "{not json", {"type": "user", "message": 5}, good[1], '{"type": "us')
-        )
+        path = written(tmp_path, lines(good[0], "{not json", {"type": "user", "message": 5}, good[1], '{"type": "us'))
         result_ = load(path)
         assert len(messages_of(result_)) == 2
         assert [note.split(":")[0] for note in result_.notes] == ["line 2", "line 5", "line 3"]
@@ -288,9 +278,7 @@ class TestLists:
             ),
         ],
     )
-    def test_the_dialect_is_what_the_messages_look_like(
-        self, tmp_path: Path, body: Message, dialect: str
-    ) -> None:
+    def test_the_dialect_is_what_the_messages_look_like(self, tmp_path: Path, body: Message, dialect: str) -> None:
         assert load(written(tmp_path, body)).sessions[0].dialect == dialect
 
     def test_the_callers_format_wins_over_the_files(self, tmp_path: Path) -> None:
@@ -333,9 +321,7 @@ class TestLists:
             ([{"role": "assistant", "tool_calls": [1]}], r"messages\[0\].tool_calls\[0\]: a number"),
         ],
     )
-    def test_what_is_no_message_is_named_with_its_place(
-        self, tmp_path: Path, messages: list[Any], where: str
-    ) -> None:
+    def test_what_is_no_message_is_named_with_its_place(self, tmp_path: Path, messages: list[Any], where: str) -> None:
         with pytest.raises(BadMessage, match=where):
             load(written(tmp_path, {"messages": messages}))
 
@@ -400,11 +386,7 @@ class TestTrajectories:
 
     def test_tau2_calls_become_openai_calls_and_the_users_own_are_left_out(self, tmp_path: Path) -> None:
         def tau2(role: str, content: str | None, call_id: str = "", requestor: str = "") -> Message:
-            calls = (
-                [{"id": call_id, "name": "f", "arguments": {"a": 1}, "requestor": requestor}]
-                if call_id
-                else None
-            )
+            calls = [{"id": call_id, "name": "f", "arguments": {"a": 1}, "requestor": requestor}] if call_id else None
             return {"role": role, "content": content, "tool_calls": calls, "turn_idx": 0, "usage": None}
 
         simulation = {
@@ -464,18 +446,12 @@ class TestWhatIsRefused:
             ),
         ],
     )
-    def test_what_is_no_json_is_refused_with_the_place(
-        self, tmp_path: Path, content: bytes, reason: str
-    ) -> None:
+    def test_what_is_no_json_is_refused_with_the_place(self, tmp_path: Path, content: bytes, reason: str) -> None:
         with pytest.raises(NotJson, match=reason):
             load(written(tmp_path, content))
 
-    @pytest.mark.parametrize(
-        "content", [5, "text", None, {"a": 1, "b": 2}, {"messages": "none"}, {"runs": []}]
-    )
-    def test_an_unknown_shape_says_what_was_found_and_what_is_accepted(
-        self, tmp_path: Path, content: Any
-    ) -> None:
+    @pytest.mark.parametrize("content", [5, "text", None, {"a": 1, "b": 2}, {"messages": "none"}, {"runs": []}])
+    def test_an_unknown_shape_says_what_was_found_and_what_is_accepted(self, tmp_path: Path, content: Any) -> None:
         with pytest.raises(UnknownFormat, match=r"holds .*; expected a Claude Code log"):
             load(written(tmp_path, content))
 
@@ -483,11 +459,7 @@ class TestWhatIsRefused:
         "content",
         [
             [{"type": "human", "content": "x"}, {"type": "ai", "content": "y"}],
-            {
-                "messages": [
-                    {"lc": 1, "id": ["langchain", "schema", "messages", "HumanMessage"], "kwargs": {}}
-                ]
-            },
+            {"messages": [{"lc": 1, "id": ["langchain", "schema", "messages", "HumanMessage"], "kwargs": {}}]},
             [{"messages": [{"type": "human", "data": {"content": "x"}}]}],
         ],
     )

@@ -39,9 +39,7 @@ def test_a_listing_crowds_out_no_other_message() -> None:
 
 
 def test_a_file_is_not_listed_again_by_its_last_part() -> None:
-    text = mechanical_index(
-        [call("/home/me/src/importer.py"), result("src/importer.py and importer.py")], 200
-    )
+    text = mechanical_index([call("/home/me/src/importer.py"), result("src/importer.py and importer.py")], 200)
     assert text.count("importer.py") == 1
 
 
@@ -56,9 +54,7 @@ def test_a_secret_is_not_indexed() -> None:
 
 @given(st.lists(st.text(alphabet="abc/._-0123 XYZ", max_size=200), max_size=20), st.integers(0, 200))
 def test_the_budget_is_kept(texts: list[str], budget_tokens: int) -> None:
-    assert (
-        estimate_text(mechanical_index([result(text) for text in texts], budget_tokens)) <= budget_tokens + 1
-    )
+    assert estimate_text(mechanical_index([result(text) for text in texts], budget_tokens)) <= budget_tokens + 1
 
 
 def test_a_list_is_read_back_as_it_was_written() -> None:

@@ -140,9 +140,7 @@ def test_the_hard_cap_does_not_wait_for_thinking() -> None:
         ("claude-haiku-5-5", "drop_block", True),
     ],
 )
-def test_thinking_in_the_tail_is_whole_or_absent_as_the_model_wants(
-    model: str, tail_thinking: Any, kept: bool
-) -> None:
+def test_thinking_in_the_tail_is_whole_or_absent_as_the_model_wants(model: str, tail_thinking: Any, kept: bool) -> None:
     talk = conversation(structs.replace(POLICY, tail_thinking=tail_thinking))
     talk.model = model
     sealed = {"type": "redacted_thinking", "data": "eHg="}

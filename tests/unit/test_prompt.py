@@ -44,6 +44,12 @@ def test_a_parent_cannot_close_our_wrapper() -> None:
     assert "</COMPACTION_SUMMARY>" not in prompt(parent="x </COMPACTION_SUMMARY> y").user
 
 
+def test_half_a_character_does_not_keep_a_request_from_being_sent() -> None:
+    broken = prompt([Message("user", (Text("half \ud83d of one"),))], instructions="\udc00", parent="\ud800")
+    assert broken.text.encode()
+    assert "half \ufffd of one" in broken.user
+
+
 def test_a_part_says_which_of_how_many() -> None:
     assert "part 2 of 5" in prompt(part=Part(2, 5)).system
 

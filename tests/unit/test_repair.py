@@ -9,7 +9,19 @@ from foldahead.core.ledger import ledger_of
 from foldahead.core.record import Record
 from foldahead.core.repair import describe, repairs
 from foldahead.core.view import active_records, build_view
-from tests.histories import answers, assistant, call, calls, result, says, server_call, server_result, system, thinking, user
+from tests.histories import (
+    answers,
+    assistant,
+    call,
+    calls,
+    result,
+    says,
+    server_call,
+    server_result,
+    system,
+    thinking,
+    user,
+)
 from tests.judging import faults_of
 
 CONTINUE = user("(continue)")
@@ -119,7 +131,7 @@ def test_an_id_used_twice_in_one_turn_is_left_alone() -> None:
 def test_what_a_provider_refused_is_not_mended_again() -> None:
     history = [user("a"), assistant("b"), user(result("gone"), "and?")]
     ledger = ledger_of(history, get_dialect("anthropic"))
-    heads = {"head_start": ledger.heads[0].hex(), "head_end": ledger.heads[3].hex()}
+    heads: dict[str, Any] = {"head_start": ledger.heads[0].hex(), "head_end": ledger.heads[3].hex()}
     refused = active_records([Record(kind="swapped", start=0, end=3, reason="rejected", **heads)], ledger)
     assert repairs(history, ledger, refused, 0) == []
 

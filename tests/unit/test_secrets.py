@@ -1,5 +1,6 @@
 """Secrets for the compose file: made once, kept, and handed to a process through files."""
 
+import hashlib
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 def checkout(tmp_path: Path) -> Path:
     """A folder with the script in it, to make secrets in."""
     (tmp_path / "deploy").mkdir()
-    shutil.copy(ROOT / "deploy" / "make-secrets.sh", tmp_path / "deploy")
+    for name in ("make-secrets.sh", "redis-agents.acl", "redis-servers.acl"):
+        shutil.copy(ROOT / "deploy" / name, tmp_path / "deploy")
     return tmp_path
 
 
@@ -40,8 +42,19 @@ def test_the_folder_of_secrets_is_closed_to_others(checkout: Path) -> None:
 
 def test_the_urls_carry_the_passwords(checkout: Path) -> None:
     secrets = make_secrets(checkout)
-    assert secrets["redis_url"] == f"redis://:{secrets['redis_password']}@redis:6379/0"
+    assert secrets["redis_url"] == f"redis://foldahead-server:{secrets['redis_password']}@redis:6379/0"
+    assert f"//foldahead-agent:{secrets['redis_agent_password']}@" in secrets["redis_agent_url"]
     assert f":{secrets['postgres_password']}@postgres:5432/" in secrets["database_url"]
+
+
+def test_redis_lets_in_servers_and_agents_by_the_hashes_of_their_passwords(checkout: Path) -> None:
+    secrets = make_secrets(checkout)
+    users = [line.split() for line in secrets["redis_users"].splitlines()]
+    hashes = {words[1]: words[3] for words in users[1:]}
+    assert users[0] == ["user", "default", "off"]
+    for user, password in (("foldahead-server", "redis_password"), ("foldahead-agent", "redis_agent_password")):
+        assert hashes[user] == f"#{hashlib.sha256(secrets[password].encode()).hexdigest()}"
+    assert secrets["redis_password"] not in secrets["redis_users"]
 
 
 def test_secrets_that_are_there_are_kept(checkout: Path) -> None:

@@ -326,9 +326,7 @@ def test_judging_changes_nothing():
 
 KEYS = ("role", "content", "type", "text", "id", "name", "input", "tool_use_id", "source", "cache_control")
 WORDS = ("user", "assistant", "system", "text", "tool_use", "tool_result", "compaction", "thinking", "image")
-LEAVES = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(WORDS)
-)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(WORDS)
 JSON = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),

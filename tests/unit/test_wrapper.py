@@ -37,9 +37,7 @@ def test_nothing_inside_closes_the_wrapper_or_opens_another(tag: str) -> None:
 
 
 @given(st.text(), st.integers(0, 10**9))
-def test_any_summary_wrapped_is_ours_and_comes_back_stripped_and_neutralised(
-    summary: str, watermark: int
-) -> None:
+def test_any_summary_wrapped_is_ours_and_comes_back_stripped_and_neutralised(summary: str, watermark: int) -> None:
     text = wrap(summary, "m", watermark)
     assert is_summary(text)
     assert unwrap(text) == neutralise(summary).strip()

@@ -8,7 +8,7 @@ import redis
 from foldahead_worker.store import StoreError
 
 Item = TypeVar("Item")
-_OF_THE_SERVER = ("OOM", "READONLY", "MISCONF", "LOADING", "MASTERDOWN", "BUSY", "NOREPLICAS", "FOLDWIRE", "Function not")
+_OF_THE_SERVER = ("OOM", "READONLY", "MISCONF", "LOADING", "MASTERDOWN", "BUSY", "NOREPLICAS", "FOLDWIRE", "Function")
 """Beginnings of Redis errors that are no session's fault."""
 
 
@@ -21,7 +21,7 @@ def done_apart(
     """
     try:
         do(items)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is one session's
+    except Exception as error:  # whatever it is, it is one session's
         if is_everyones(error):
             raise
         if len(items) == 1:

@@ -27,9 +27,7 @@ def ready_from(summary: Summary) -> Ready:
     )
 
 
-def deliver(
-    store: Store, switchboard: Switchboard, summary: Summary, waiters: Sequence[Waiter]
-) -> frozenset[str]:
+def deliver(store: Store, switchboard: Switchboard, summary: Summary, waiters: Sequence[Waiter]) -> frozenset[str]:
     """Put a summary at the disposal of all that wait for it. Returns the sessions that had not been told."""
     ready = ready_from(summary)
     for waiter in waiters:

@@ -18,8 +18,8 @@ from foldahead_worker.delivery import deliver, give_up
 from foldahead_worker.reporting import Reporter, completed, failed, started
 from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.commits import Committed, commit
+from foldahead_worker.store.jobs import NEVER_MS
 from foldahead_worker.store.leases import (
-    NEVER_MS,
     Leased,
     fail,
     hand_back,

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from foldahead_worker.store import Store, StoreError
+from foldahead_worker.store import Store
 from foldahead_worker.store.jobs import jobs_still_wanted
 from foldahead_worker.store.leases import Leased, heartbeat_all
 
@@ -59,7 +59,7 @@ class Heart:
                     return
             try:
                 self._look(held)
-            except StoreError as error:  # a heart goes on beating; the sweeper judges what it missed
+            except Exception as error:  # noqa: BLE001 - a heart goes on beating; the sweeper judges what it missed
                 _log.warning("%d leases: heartbeat failed: %s", len(held), type(error).__name__)
 
     def _look(self, held: dict[tuple[int, int], Pulse]) -> None:

@@ -90,9 +90,7 @@ class Inbox:
     def _read_new(self, consumer: str, count: int, block_ms: int) -> list[Any]:
         block_ms = min(max(1, block_ms), MAX_BLOCK_MS)
         try:
-            streams = self._client.xreadgroup(
-                GROUP, consumer, {keys.INBOX_STREAM: ">"}, count=count, block=block_ms
-            )
+            streams = self._client.xreadgroup(GROUP, consumer, {keys.INBOX_STREAM: ">"}, count=count, block=block_ms)
         except redis.ResponseError as error:
             self._make_group(error)
             return []
@@ -120,9 +118,7 @@ class Inbox:
             entry.entry_id: reply if isinstance(reply, bytes) else b""
             for entry, reply in zip(named, replies, strict=True)
         }
-        return [
-            _placed(entry, found[entry.entry_id]) if entry.kind == "record" else entry for entry in entries
-        ]
+        return [_placed(entry, found[entry.entry_id]) if entry.kind == "record" else entry for entry in entries]
 
 
 def _placed(entry: InboxEntry, stored: bytes) -> InboxEntry:
@@ -142,7 +138,7 @@ def _entries_of(streams: Any) -> list[Any]:
 
 
 def _is_malformed(fields: dict[bytes, bytes]) -> bool:
-    if not _FIELDS <= fields.keys():
+    if not fields.keys() >= _FIELDS:
         return True
     try:
         return len(fields[b"id"]) > _MOST_ITEM_ID or not keys.fits(fields[b"member"].decode())

@@ -1,4 +1,4 @@
-"""Keeping what agents report: records and events from the inbox to the database, and what a restart of Redis lost back."""
+"""Keeping what agents report: records and events from the inbox to the database, and back what Redis lost."""
 
 import logging
 import re
@@ -85,13 +85,12 @@ class Keeper:
     def _hear(self, event: Envelope) -> None:
         """The figures and the log of what an agent did."""
         self._metrics.heard(event)
-        session, cache_key = str(event.payload["session_id"]), event.payload.get("cache_key")
+        session, cache_key = str(event.payload["session_id"]), _cache_key(event.payload.get("cache_key"))
         told = {name: event.payload[name] for name in _TOLD if isinstance(event.payload.get(name), int)}
-        is_key = isinstance(cache_key, str) and _CACHE_KEY.fullmatch(cache_key) is not None
-        if is_key:
+        if cache_key:
             told["cache_key"] = cache_key[:12]
         _log.info(event.type.rpartition(".")[2], extra={"workspace": event.workspace, "session": session, **told})
-        if event.type == "session.swapped" and is_key:
+        if event.type == "session.swapped" and cache_key:
             watermark = min(told.get("watermark_after", 0), _MOST_INDEX)
             self._metrics.passed(passed_by(self._store, event.workspace, session, cache_key, watermark))
 
@@ -113,7 +112,7 @@ class Keeper:
         placed = placed_records_of(self._store, workspace, session)
         records = [(place, record) for place, record in placed if _identity(record)]
         failed = failed_in_a_row(self._store, workspace, session)
-        failures = Failures(in_a_row=failed.in_a_row, ms_ago=max(0, now_ms() - failed.last_ms) if failed.in_a_row else 0)
+        failures = Failures(in_a_row=failed.in_a_row, ms_ago=max(0, now_ms() - failed.last_ms))
         self._switchboard.restore(member, _standing(row.standing) if row else None, ready, records, failures)
 
     def _no_restore(self, member: str, error: Exception) -> None:
@@ -123,6 +122,11 @@ class Keeper:
             workspace, session = keys.names_of(member)
             told = {"workspace": workspace, "session": session}
             _log.error("not restored: %s", type(error).__name__, exc_info=error, extra=told)
+
+
+def _cache_key(said: object) -> str:
+    """A cache key that an agent's event names; empty for what is none."""
+    return said if isinstance(said, str) and _CACHE_KEY.fullmatch(said) else ""
 
 
 def _standing(encoded: bytes) -> wire.Standing | None:
@@ -147,7 +151,8 @@ def _identity(record: bytes) -> bytes:
 
 def _record_row(entry: InboxEntry) -> RecordRow:
     workspace, session = keys.names_of(entry.member)
-    return RecordRow(workspace=workspace, session=session, identity=entry.item_id.hex(), json=entry.data, place=entry.place)
+    identity = entry.item_id.hex()
+    return RecordRow(workspace=workspace, session=session, identity=identity, json=entry.data, place=entry.place)
 
 
 def _told(entry: InboxEntry) -> Envelope | None:

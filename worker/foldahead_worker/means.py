@@ -10,7 +10,7 @@ from foldahead.core.policy import Policy
 from foldahead.core.prompt import PROMPT_VERSION
 from foldahead_worker.summarizers.extract import EXTRACT_VERSION
 
-SUMMARY_S = {"extract": 0.5, "text": 30.0, "native": 60.0}
+SUMMARY_S = {"extract": 0.5, "text": 30.0}
 """99.5th percentile of the time a summary takes, before any was measured: 25 to 28 s blocking in Claude
 Code (facts.md).
 """
@@ -42,18 +42,17 @@ class Chooser:
         """What makes a summary for a session of this workspace with this policy."""
         why_not = self.why_not(workspace, policy.model)
         if why_not:
-            self._say_once(workspace, policy.model, why_not)
+            self._say_once(workspace, policy.model, f"{why_not}: summaries are made by rules (extract)")
             return Means(
                 kind="extract",
                 model="",
                 prompt_version=EXTRACT_VERSION,
                 summary_s=SUMMARY_S["extract"] + self._delay_s,
             )
+        if policy.kind == "native":
+            self._say_once(workspace, "native", "no worker makes native summaries yet: summaries are text")
         return Means(
-            kind=policy.kind,
-            model=policy.model,
-            prompt_version=PROMPT_VERSION,
-            summary_s=SUMMARY_S[policy.kind] + self._delay_s,
+            kind="text", model=policy.model, prompt_version=PROMPT_VERSION, summary_s=SUMMARY_S["text"] + self._delay_s
         )
 
     def why_not(self, workspace: str, model: str) -> str:
@@ -69,7 +68,7 @@ class Chooser:
     def _say_once(self, workspace: str, model: str, why: str) -> None:
         if (workspace, model) not in self._said and len(self._said) < _MOST_SAID:
             self._said.add((workspace, model))
-            _log.warning("workspace %s: %s: summaries are made by rules (extract)", workspace, why)
+            _log.warning("workspace %s: %s", workspace, why)
 
 
 def check_models(chooser: Chooser, overrides: Mapping[str, Any]) -> None:

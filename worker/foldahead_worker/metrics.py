@@ -5,6 +5,7 @@ docs/operations.md, "The figures", says what each means and what to do about it.
 
 from collections.abc import Mapping
 from importlib.metadata import version
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
@@ -22,7 +23,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         """What the process's page shows."""
-        in_registry = {"registry": self.registry, "namespace": "foldahead"}
+        in_registry: dict[str, Any] = {"registry": self.registry, "namespace": "foldahead"}
         self._swaps = Counter(
             "swap_outcomes",
             "Swaps by how they came: ready, late (turns went out before it), stale (ready, never shown), miss (turns "
@@ -55,7 +56,10 @@ class Metrics:
         )
         self._dollars = Counter("spend_usd", "What summaries cost", ["model", "kind"], **in_registry)
         self._jobs = Counter(
-            "jobs_ended", "Leases by how they ended; `nothing`: a wake-up without work", ["kind", "outcome"], **in_registry
+            "jobs_ended",
+            "Leases by how they ended; `nothing`: a wake-up without work",
+            ["kind", "outcome"],
+            **in_registry,
         )
         self._left_alone = Counter(
             "left_alone", "Looks after which no summary was asked for, by why", ["reason"], **in_registry
@@ -66,11 +70,15 @@ class Metrics:
             ["where"],
             **in_registry,
         )
-        self._oldest = Gauge("oldest_due_job_seconds", "How long the job that became due first has waited", **in_registry)
+        self._oldest = Gauge(
+            "oldest_due_job_seconds", "How long the job that became due first has waited", **in_registry
+        )
         self._queue = Gauge("jobs", "Jobs by state: queued, leased", ["state"], **in_registry)
         self._waiting = Gauge("waiting", "Things that wait in Redis, by where", ["where"], **in_registry)
         self._loops = Gauge("loop_failures", "Rounds of a loop that failed since the start", ["loop"], **in_registry)
-        self._breakers = Gauge("breaker_open", "1 where calls of a provider account are held back", ["account"], **in_registry)
+        self._breakers = Gauge(
+            "breaker_open", "1 where calls of a provider account are held back", ["account"], **in_registry
+        )
         Info("build", "The version that runs", **in_registry).info({"version": version("foldahead")})
 
     def heard(self, envelope: Envelope) -> None:

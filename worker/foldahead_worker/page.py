@@ -60,7 +60,9 @@ class Page:
         try:
             self._server = _Server((host, port), _handler(metrics, vitals))
         except OSError as error:
-            raise PageTaken(f"the page for metrics cannot listen on {host}:{port}: {error.strerror or error}") from error
+            raise PageTaken(
+                f"the page for metrics cannot listen on {host}:{port}: {error.strerror or error}"
+            ) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
 
     @property

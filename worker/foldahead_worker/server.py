@@ -67,9 +67,7 @@ class WorkerEnded(FoldaheadError):
 class Loop:
     """A loop that must live: what goes wrong in a round is counted and logged, and the next round comes."""
 
-    def __init__(
-        self, name: str, every_s: float, round_: Callable[[], object], stop: threading.Event
-    ) -> None:
+    def __init__(self, name: str, every_s: float, round_: Callable[[], object], stop: threading.Event) -> None:
         self.failures = 0
         self.in_a_row = 0
         """Failed rounds since the last one that did not."""
@@ -93,7 +91,7 @@ class Loop:
             try:
                 self._round()
                 self.in_a_row = 0
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a loop that must live counts and logs
                 self.failures += 1
                 self.in_a_row += 1
                 _log.warning(
@@ -162,9 +160,7 @@ def make_chooser(settings: Settings) -> Chooser:
     )
 
 
-def make_worker(
-    settings: Settings, store: Store, switchboard: Switchboard, supply: Supply, metrics: Metrics
-) -> Worker:
+def make_worker(settings: Settings, store: Store, switchboard: Switchboard, supply: Supply, metrics: Metrics) -> Worker:
     """The worker with the summarisers that the settings allow."""
     return Worker(
         owner=owner_name(),

@@ -219,13 +219,9 @@ def _secret(env: Mapping[str, str], name: str) -> str:
 
 def _redis_url(name: str, url: str) -> str:
     if not url.startswith(("redis://", "rediss://", "unix://")):
-        raise InvalidSettings(
-            f"{name}: expected redis://, rediss:// or unix://, got {url.partition(':')[0]!r}"
-        )
+        raise InvalidSettings(f"{name}: expected redis://, rediss:// or unix://, got {url.partition(':')[0]!r}")
     if "cluster" in url.partition("?")[2]:
-        raise InvalidSettings(
-            f"{name}: Redis Cluster is not supported (Celery's transport does not support it)"
-        )
+        raise InvalidSettings(f"{name}: Redis Cluster is not supported (Celery's transport does not support it)")
     return url
 
 

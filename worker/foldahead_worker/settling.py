@@ -1,10 +1,11 @@
 """Whether a session has what it asked for: for `play` and tests, which wait where an agent never would."""
 
-from typing import cast
+from typing import Any, cast
 
 import redis
 
 from foldahead import keys
+
 
 def settled(client: "redis.Redis", member: str) -> bool:
     """Whether no job is under way for a session, and no watcher has yet to look at it, now or later; or it rests after
@@ -12,7 +13,8 @@ def settled(client: "redis.Redis", member: str) -> bool:
 
     True only means something once all that was published has arrived (`flush`).
     """
-    pipeline = client.pipeline(transaction=False)
+    untyped: Any = client
+    pipeline = untyped.pipeline(transaction=False)
     pipeline.zscore(keys.armed(keys.shard_of(member)), member)
     pipeline.hmget(keys.state(member), "job", "failures")
     pipeline.time()

@@ -98,9 +98,7 @@ class Sweeper:
     def _bury_dead_leases(self) -> None:
         now_s = time.monotonic()
         seen_now = {seen.job_id: seen for seen in leases(self._store)}
-        self._watched = {
-            job_id: kept for job_id, kept in self._watched.items() if seen_now.get(job_id) == kept.seen
-        }
+        self._watched = {job_id: kept for job_id, kept in self._watched.items() if seen_now.get(job_id) == kept.seen}
         for job_id, seen in seen_now.items():
             since_s = self._watched.setdefault(job_id, _Watched(seen, now_s)).since_s
             if now_s - since_s >= self._dead_after_s:

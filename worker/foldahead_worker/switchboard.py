@@ -356,9 +356,7 @@ class Switchboard:
         as_seen = (seen.incarnation.encode(), str(seen.n).encode())
         return self._settle_as(seen.member, as_seen, action, value, urgent=seen.standing.forced)
 
-    def _settle_as(
-        self, member: str, seen: tuple[bytes, bytes], action: str, value: str, *, urgent: bool
-    ) -> bool:
+    def _settle_as(self, member: str, seen: tuple[bytes, bytes], action: str, value: str, *, urgent: bool) -> bool:
         touched = (keys.state(member), keys.ready(member), keys.armed(keys.shard_of(member)))
         settled = self._call("fold_settle", touched, (member, *seen, action, value, int(urgent)))
         if settled is None:
@@ -373,6 +371,7 @@ class Switchboard:
 
     def _call(self, function: str, touched: Sequence[str], arguments: Sequence[bytes | str | int]) -> Any:
         """What a function replied; None where a key of the session is of another type, and so not of our making."""
+
         def call() -> Any:
             return self._client.fcall(function, len(touched), *touched, wire.WIRE_VERSION, *arguments)
 

@@ -29,6 +29,8 @@ from foldahead_worker.switchboard import Armed, Switchboard
 
 LOOK_AT_ONCE = 200
 PICO = 1_000_000_000_000
+MOST_PICODOLLARS = 2**62
+"""A larger budget, over 4.6 million dollars, is as good as none; it is also what a database's integer holds."""
 _log = logging.getLogger("foldahead.watch")
 
 Wake = Callable[[Sequence[int]], None]
@@ -93,8 +95,9 @@ class Watcher:
         reason = class_of(decision.reason)
         self._metrics.left_alone(reason)
         if self._reasons.is_news(armed.member, decision.reason):
-            said = {"decision": type(decision).__name__.lower(), "reason": reason if reason == OTHER else decision.reason}
-            _log.info("left alone", extra=_ids(armed) | said)
+            said = reason if reason == OTHER else decision.reason
+            what = type(decision).__name__.lower()
+            _log.info("left alone", extra=_ids(armed) | {"decision": what, "reason": said})
 
     def _set_aside(self, armed: Armed, error: Exception) -> None:
         """A session that cannot be served is not looked at until it publishes again."""
@@ -109,7 +112,7 @@ class Watcher:
         wanted = want_batch(self._store, [_wish(armed, start, at_ms) for armed, start in starts], at_ms)
         # Settled before a worker can be done with it, or the session would wait for a job that has ended.
         for (armed, start), row in zip(starts, wanted, strict=True):
-            self._settle(armed, start, row, at_ms)
+            self._settle_apart(armed, start, row, at_ms)
             _log.info("decided", extra=_ids(armed) | _ids_of_job(start, row))
         opened = [row.job_id for row in wanted if row.opened]
         if opened:
@@ -123,10 +126,14 @@ class Watcher:
         there = existing(self._store, named) if named else frozenset[tuple[str, str]]()
         return [(armed, start if _has_parent(start, there) else _without_parent(start)) for armed, start in starts]
 
+    def _settle_apart(self, armed: Armed, start: Start, row: Wanted, at_ms: int) -> None:
+        """All have their rows by now: the fault of one must not keep the others from being woken for."""
+        done_apart([armed], lambda one: self._settle(one[0], start, row, at_ms), self._set_aside)
+
     def _settle(self, armed: Armed, start: Start, row: Wanted, at_ms: int) -> None:
         match row.state:
             case "done":
-                self._deliver(armed, start)
+                self._deliver(armed, start, row)
                 self._switchboard.settle_drop(armed)
             case "failed" if row.opens_at_ms is None:
                 self._switchboard.settle_drop(armed)
@@ -135,20 +142,18 @@ class Watcher:
             case _:
                 self._switchboard.settle_job(armed, row.cache_key)
 
-    def _deliver(self, armed: Armed, start: Start) -> None:
-        """The summary is there already: a session that came late is told at once, and by its own look alone.
+    def _deliver(self, armed: Armed, start: Start, row: Wanted) -> None:
+        """The summary is there already: a session that comes late is told at once, and by its own look alone.
 
-        Whoever asked before it was there is told by the worker, right now, or by the sweeper if that one died.
+        Who asked before it was there is told by the worker, right now, or by the sweeper if that one died. Who was
+        told, and has lost it with Redis, gets it again.
         """
         workspace, cache_key = start.request.workspace, start.request.cache_key
-        _, session = keys.names_of(armed.member)
-        if self._switchboard.has_ready(armed.member, cache_key):
+        if row.before == "waiting" or self._switchboard.has_ready(armed.member, cache_key):
             return
         summary = find_summary(self._store, workspace, cache_key)
-        waiter = find_waiter(self._store, workspace, session, cache_key)
+        waiter = find_waiter(self._store, workspace, keys.names_of(armed.member)[1], cache_key)
         if summary is None or waiter is None:
-            return
-        if waiter.state == "waiting" and waiter.created_at_ms <= summary.created_at_ms:
             return
         if deliver(self._store, self._switchboard, summary, [waiter]):
             self._reporter.delivered(summary, [waiter])
@@ -205,7 +210,7 @@ def _wish(armed: Armed, start: Start, at_ms: int) -> Want:
         urgency=start.urgency,
         deadline_ms=at_ms + int(start.needed_in_s * 1000),
         max_attempts=standing.policy.max_attempts,
-        budget_picodollars=int(standing.policy.max_cost_per_session_usd * PICO),
+        budget_picodollars=min(MOST_PICODOLLARS, int(standing.policy.max_cost_per_session_usd * PICO)),
     )
 
 

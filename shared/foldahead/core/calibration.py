@@ -5,10 +5,16 @@ says much: the intercept falls out. Steps are bounded, so that one odd request (
 was counted twice) cannot throw a session off.
 """
 
+from typing import Any
+
 import msgspec
 
+from foldahead.core.dialect import Dialect
 from foldahead.core.standing import Calibration
+from foldahead.errors import InvalidHistory
 
+MOST_CONTEXT_TOKENS = 1_000_000_000
+"""A count beyond this is no context size of any model."""
 LEAST_DIFFERENCE_TOKENS = 400
 """Smaller differences are mostly rounding and framing."""
 LEAST_SLOPE, MOST_SLOPE = 0.5, 3.0
@@ -16,6 +22,17 @@ LEAST_SLOPE, MOST_SLOPE = 0.5, 3.0
 _GAIN = 0.5
 _MOST_STEP = 0.25
 """Of the slope known so far; the first step may be twice that."""
+
+
+def learn(known: Calibration, dialect: Dialect, usage: Any, estimate_tokens: int) -> Calibration | None:
+    """Take what a provider counted for one request; None when that cannot be read."""
+    try:
+        context = dialect.context_tokens(usage)
+    except (InvalidHistory, TypeError, ValueError, AttributeError):
+        return None
+    if context is None:
+        return known
+    return calibrate(known, context, estimate_tokens) if context <= MOST_CONTEXT_TOKENS else None
 
 
 def calibrate(known: Calibration, context_tokens: int, estimate_tokens: int) -> Calibration:

@@ -28,7 +28,7 @@ _FOREIGN_DEPTH = MAX_DEPTH - 8
 """The levels of ours around a foreign value, a result's parts in it included, are fewer than eight."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-_encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda value: plain(value))
+_encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda value: plain(value, 0))
 _decoder = msgspec.msgpack.Decoder(Message)
 
 

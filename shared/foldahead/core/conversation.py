@@ -8,40 +8,26 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from msgspec import Struct
-
 from foldahead.core import bulletin
 from foldahead.core.ahead import Foresight
-from foldahead.core.calibration import calibrate, overhead_tokens
+from foldahead.core.calibration import learn, overhead_tokens
 from foldahead.core.cut import Cut, current_cut
-from foldahead.core.dialect import Dialect, role_of
+from foldahead.core.dialect import Dialect
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
+from foldahead.core.pins import chosen_by
 from foldahead.core.plan import Plan, Scene, make_plan
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record
-from foldahead.core.scene import window_exceeded
+from foldahead.core.recorded import Recorded
+from foldahead.core.scene import Moment, window_exceeded
+from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration, Ready, Standing
 from foldahead.core.tracked import TrackedHistory
-from foldahead.core.view import Active, active_records, compacted, joined, kept_messages, made_from
-from foldahead.core.weigh import Counter, pending_estimate, whole_estimate
-from foldahead.errors import InvalidHistory
+from foldahead.core.view import Active
+from foldahead.core.weigh import pending_estimate, whole_estimate
 
-MOST_CONTEXT_TOKENS = 1_000_000_000
-"""A count beyond this is no context size of any model."""
-MOST_READY = 8
-"""Summaries kept ready for one session."""
-
-
-class Moment(Struct, frozen=True, kw_only=True):
-    """What the edge knows and core cannot: the time, and the caller's room for this one view."""
-
-    now_ms: int = 0
-    cold: bool = False
-    """The last request is longer ago than `cache_ttl_s`: the provider's prompt cache has run out."""
-    target_tokens: int | None = None
-    counter: Counter | None = None
-    forced: bool = False
+__all__ = ["Conversation", "Moment"]
 
 
 class Conversation:
@@ -50,15 +36,9 @@ class Conversation:
     `guard` is a lock where `foresight` is advanced on another thread.
     """
 
-    def __init__(
-        self, dialect: Dialect, policy: Policy, guard: AbstractContextManager[Any] | None = None
-    ) -> None:
+    def __init__(self, dialect: Dialect, policy: Policy, guard: AbstractContextManager[Any] | None = None) -> None:
         self.dialect = dialect
         self.policy = policy
-        self.records: list[Record] = []
-        self.ready: dict[str, Ready] = {}
-        self.refused: set[str] = set()
-        """Cache keys of summaries that a provider refused: not tried again."""
         self.calibration = Calibration()
         self.growth = Growth()
         self.model = ""
@@ -67,13 +47,10 @@ class Conversation:
         self.plan = Plan()
         self._guard = guard
         self._follow(TrackedHistory(dialect))
-        self._active = Active()
-        self._front: tuple[tuple[int, str], list[Any]] | None = None
+        self._recorded = Recorded()
+        self._showing = Showing(dialect)
         self._policy_pins: set[int] = set()
         self._without_effect: set[str] = set()
-        self._doubted = False
-        self._records_ahead_end: int | None = None
-        """Where the first record ends that is of a longer history than was seen so far."""
 
     def _follow(self, history: TrackedHistory) -> None:
         self._history = history
@@ -97,16 +74,17 @@ class Conversation:
         Looks at the ends of the list and at what records touch; an edit elsewhere is found at the next swap, or when
         another process has recorded something of the edited history. Raises `InvalidHistory`.
         """
-        continues = self._history.continued_by(history, self._active.touched)
-        if continues and self._doubted:
+        recorded = self._recorded
+        continues = self._history.continued_by(history, self.active.touched)
+        if continues and recorded.doubted:
             continues = self._history.unedited(history, len(self._history))
-        self._doubted = False
+        recorded.doubted = False
         if not continues:
             self._start_over(history)
             return False
         self._take(history)
-        if self._records_ahead_end is not None and len(self.ledger) >= self._records_ahead_end:
-            self._refresh()
+        if recorded.concerns_more_at(len(self.ledger)):
+            recorded.refresh(self.ledger)
         return True
 
     def observe_afresh(self, history: list[Any]) -> None:
@@ -118,7 +96,7 @@ class Conversation:
         try:
             self._history.take(history)
         finally:
-            self._pin_by_policy(before)
+            self._policy_pins |= chosen_by(self.policy, self._history.messages, before)
 
     def _start_over(self, history: list[Any]) -> None:
         self._follow(TrackedHistory(self.dialect))
@@ -126,34 +104,14 @@ class Conversation:
         try:
             self._take(history)
         finally:
-            self._refresh()
-
-    def _pin_by_policy(self, since: int) -> None:
-        messages, predicate = self._history.messages, self.policy.predicate()
-        if predicate is None:
-            self._policy_pins.update(at for at in self.policy.pinned_indices() if since <= at < len(messages))
-        else:
-            self._policy_pins.update(at for at in range(since, len(messages)) if predicate(messages[at]))
+            self._recorded.refresh(self.ledger)
 
     def pin(self, message: Any, now_ms: int = 0) -> None:
         """Keep a message in the view from now on. Raises ValueError when it is not in the history seen so far."""
         index = self._history.index_of(message)
         if index is None:
             raise ValueError("pin: expected a message of the history last given to view, request or publish")
-        if index not in self._active.asked:
-            heads = self.ledger.heads
-            self.records.append(
-                Record(
-                    kind="pinned",
-                    start=index,
-                    end=index + 1,
-                    head_start=heads[index].hex(),
-                    head_end=heads[index + 1].hex(),
-                    reason="pinned",
-                    created_at_ms=now_ms,
-                )
-            )
-            self._refresh()
+        self._recorded.pin(index, self.ledger, now_ms)
 
     def seen(self) -> list[Any]:
         """The messages of the history as last observed."""
@@ -162,88 +120,47 @@ class Conversation:
     # -- what is known of it ---------------------------------------------------------------------------------------
 
     @property
+    def records(self) -> list[Record]:
+        """Every difference between history and view so far, of every branch, in order."""
+        return self._recorded.records
+
+    @property
     def active(self) -> Active:
         """The records that count for the history as it is."""
-        return self._active
+        return self._recorded.active
+
+    @property
+    def ready(self) -> dict[str, Ready]:
+        """Summaries that are ready for this session, by cache key."""
+        return self._recorded.ready
 
     @property
     def degraded(self) -> str:
         """What the view stands on where it would heal, `extract` or `truncated`; else empty."""
-        return self._active.degraded
+        return self.active.degraded
 
     @property
     def has_ready(self) -> bool:
         """Whether a summary is at hand that reaches beyond what the view shows."""
-        return any(ready.end > self._active.end for ready in self._known().usable)
+        return any(ready.end > self.active.end for ready in self._known().usable)
 
     def add_records(self, records: Iterable[Record]) -> bool:
         """Take records made elsewhere (another process, before a restart); True when some were new."""
-        known = {record.identity for record in self.records}
-        new = [record for record in records if record.identity not in known]
-        if new:
-            self.records.extend(new)
-            self._doubt(new)
-            self._refresh()
-        return bool(new)
+        return self._recorded.extend(records, self.ledger)
 
     def replace_records(self, records: list[Record]) -> None:
         """Take all records in the order that Redis has them, so that every process has the same."""
-        known = [record.identity for record in self.records]
-        if [record.identity for record in records] != known:
-            seen = set(known)
-            self._doubt([record for record in records if record.identity not in seen])
-            self.records = list(records)
-            self._refresh()
-
-    def _doubt(self, new: list[Record]) -> None:
-        """What another process recorded does not fit: this history may have been edited in place."""
-        self._doubted |= any(
-            record.end <= len(self.ledger) and not made_from(record, self.ledger) for record in new
-        )
+        self._recorded.replace(records, self.ledger)
 
     def add_ready(self, ready: Ready) -> None:
         """Take a summary that is ready for this session."""
-        if ready.cache_key in self.refused or ready.cache_key in self.ready:
-            return
-        self.ready[ready.cache_key] = ready
-        while len(self.ready) > MOST_READY:
-            del self.ready[min(self.ready, key=self._usefulness)]
-
-    def _usefulness(self, cache_key: str) -> tuple[bool, int]:
-        """Summaries of another branch first, then those that end earliest."""
-        ready, heads = self.ready[cache_key], self.ledger.heads
-        return ready.end < len(heads) and heads[ready.end] == ready.head_end, ready.end
+        self._recorded.add_ready(ready, self.ledger)
 
     def reject(self, now_ms: int = 0) -> Record | None:
         """Take back all that makes the view differ, and put the summary in it in quarantine. What was taken back."""
-        active, heads = self._active, self.ledger.heads
-        refused = [(span.start, span.end, span.cache_key) for span in active.spans]
-        if active.touched > active.end:
-            refused.append((0, active.touched, None))
-        for start, end, cache_key in refused:
-            withdrawal = Record(
-                kind="swapped",
-                start=start,
-                end=end,
-                head_start=heads[start].hex(),
-                head_end=heads[end].hex(),
-                cache_key=cache_key,
-                reason="rejected",
-                created_at_ms=now_ms,
-            )
-            self.records.append(withdrawal)
-        self._refresh()
-        return active.spans[-1] if active.spans else None
-
-    def _refresh(self) -> None:
-        self._active = active_records(self.records, self.ledger)
-        length = len(self.ledger)
-        self._records_ahead_end = min((record.end for record in self.records if record.end > length), default=None)
-        self._front = None
-        self.refused |= {record.cache_key for record in self.records if record.withdraws and record.cache_key}
-        self.refused |= self._active.refused
-        for cache_key in self.refused & self.ready.keys():
-            del self.ready[cache_key]
+        spans = self.active.spans
+        self._recorded.withdraw(self.ledger, now_ms)
+        return spans[-1] if spans else None
 
     # -- the view --------------------------------------------------------------------------------------------------
 
@@ -270,29 +187,21 @@ class Conversation:
 
     def shown(self, history: list[Any]) -> list[Any]:
         """The view under the records as they are, of a history that has been observed."""
-        active = self._active
-        if not active.spans and not active.edits:
-            return history
-        kept = kept_messages(history, active, self.dialect)
-        next_role = role_of(kept[0]) if kept else ""
-        made_of = (self._history.revision, next_role)
-        if self._front is None or self._front[0] != made_of:
-            self._front = (made_of, compacted(history, active, self.dialect, next_role))
-        return joined(self._front[1], kept, self.dialect)
+        return self._showing.view(history, self.active, self._history.revision)
 
     def _quiet_plan(self, moment: Moment) -> Plan | None:
         """The plan of an ordinary turn, without a look at anything that grows; None when there may be more to do."""
         asked = moment.forced or moment.target_tokens is not None or moment.counter is not None
-        mended_to = max(self._active.end, self._active.withdrawn)
+        mended_to = max(self.active.end, self.active.withdrawn)
         faulty = any(fault.index >= mended_to for fault in reversed(self.ledger.faults))
         if asked or faulty or self.policy.age_observations or self.degraded or (moment.cold and self.ready):
             return None
         known = self._known()
         tail = known.tail
-        pending = int(known.slope * pending_estimate(self.ledger, self._active, tail))
+        pending = int(known.slope * pending_estimate(self.ledger, self.active, tail))
         if pending >= self.policy.threshold or window_exceeded(self.ledger, self._scene(moment), tail, pending):
             return None
-        return Plan(reason="below_threshold", active=self._active, tokens_before=pending, tokens_after=pending)
+        return Plan(reason="below_threshold", active=self.active, tokens_before=pending, tokens_after=pending)
 
     def _planned(self, history: list[Any], moment: Moment, may_degrade: bool = True) -> Plan:
         plan = self._make_plan(history, moment, may_degrade)
@@ -309,11 +218,11 @@ class Conversation:
         return Scene(
             policy=self.policy,
             records=tuple(self.records),
-            active=self._active,
+            active=self.active,
             ready=tuple(self.ready.values()),
             slope=self.calibration.slope,
             model=self.model,
-            pinned=self._active.asked | self._policy_pins,
+            pinned=self.active.asked | self._policy_pins,
             cold=moment.cold,
             forced=moment.forced,
             may_degrade=may_degrade,
@@ -325,12 +234,10 @@ class Conversation:
 
     def _apply(self, plan: Plan) -> None:
         if plan.records:
-            self.records.extend(plan.records)
-            self._refresh()
+            self._recorded.append(plan.records, self.ledger)
         if plan.summary is not None:
             self.stalled, self._without_effect = 0, set()
-            watermark = self._active.end
-            self.ready = {key: ready for key, ready in self.ready.items() if ready.end > watermark}
+            self._recorded.forget_ready_up_to(self.active.end)
         elif plan.reason == "not_smaller":
             self._note_without_effect()
 
@@ -349,15 +256,9 @@ class Conversation:
 
         False: the usage cannot be read, and nothing was learned.
         """
-        try:
-            context = self.dialect.context_tokens(usage)
-        except (InvalidHistory, TypeError, ValueError, AttributeError):
-            return False
-        if context is not None and context > MOST_CONTEXT_TOKENS:
-            return False
-        if context is not None:
-            self.calibration = calibrate(self.calibration, context, whole_estimate(self.ledger, self._active))
-        return True
+        learned = learn(self.calibration, self.dialect, usage, whole_estimate(self.ledger, self.active))
+        self.calibration = learned or self.calibration
+        return learned is not None
 
     def total_tokens(self) -> int:
         """Calibrated tokens of the whole view, system and tools included where they are known."""
@@ -365,7 +266,7 @@ class Conversation:
 
     def cut(self) -> Cut:
         """The span that a summary could stand for now."""
-        return current_cut(self.ledger, self.policy, self._active, self._known().tail)
+        return current_cut(self.ledger, self.policy, self.active, self._known().tail)
 
     def standing(self, turn_id: str | None = None) -> Standing:
         """How the session stands: counts and heads for the servers."""
@@ -379,7 +280,7 @@ class Conversation:
         return bulletin.Known(
             ledger=self.ledger,
             policy=self.policy,
-            active=self._active,
+            active=self.active,
             ready=tuple(self.ready.values()),
             calibration=self.calibration,
             growth=self.growth,

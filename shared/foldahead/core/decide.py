@@ -5,10 +5,10 @@ from typing import Literal
 from msgspec import Struct
 
 from foldahead.core.cut import Cut
+from foldahead.core.index import INDEX_VERSION
 from foldahead.core.policy import Policy
 from foldahead.core.redact import REDACTION_VERSION
 from foldahead.core.request import SummaryKind, SummaryRequest
-from foldahead.core.index import INDEX_VERSION
 from foldahead.core.standing import Offer, Standing
 from foldahead.core.worth import Worth, worth_of
 
@@ -126,7 +126,9 @@ def not_worth_it(standing: Standing, offer: Offer, means: Means) -> str:
     left = summary + standing.pinned_tokens
     most = policy.threshold if standing.degraded else policy.target_tokens
     if left > most:
-        return f"would not get under its target: {left} tokens would stay ({standing.pinned_tokens} pinned), target {most}"
+        return (
+            f"would not get under its target: {left} tokens would stay ({standing.pinned_tokens} pinned), target {most}"
+        )
     worth = _worth(standing, gained, summary, means)
     return "" if worth.pays or standing.degraded else f"not worth it: {worth.describe()}"
 

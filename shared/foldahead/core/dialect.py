@@ -5,7 +5,7 @@ needs. It never changes a message that it was given.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
@@ -82,10 +82,10 @@ class Dialect(Protocol):
 def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
     """A message or block as a mapping: dicts as they are, SDK objects by their `to_dict` or `model_dump`."""
     if isinstance(value, dict | Mapping):  # the first is quick, and what it nearly always is
-        return value  # pyright: ignore[reportUnknownVariableType]
+        return cast("Mapping[str, Any]", value)
     for name in ("to_dict", "model_dump"):
         if callable(method := getattr(value, name, None)):
-            return method()
+            return cast("Mapping[str, Any]", method())
     raise InvalidHistory(f"{where}: expected a message or block (a dict or an SDK object), got {type(value).__name__}")
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from foldahead.core.ledger import Ledger
 from foldahead.core.observations import Observation, stub_for
 from foldahead.core.policy import Policy
-from foldahead.core.record import Record
+from foldahead.core.record import Record, record_of
 from foldahead.core.view import Active
 
 
@@ -55,12 +55,4 @@ def _place(seen: Observation) -> str:
 
 def _record(stubs: dict[str, str], eligible: list[Observation], ledger: Ledger, now_ms: int) -> Record:
     start, end = eligible[0].index, eligible[-1].index + 1
-    return Record(
-        kind="elided",
-        start=start,
-        end=end,
-        head_start=ledger.heads[start].hex(),
-        head_end=ledger.heads[end].hex(),
-        stubs=stubs,
-        created_at_ms=now_ms,
-    )
+    return record_of(ledger.heads, "elided", start, end, now_ms, stubs=stubs)

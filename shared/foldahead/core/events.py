@@ -153,9 +153,7 @@ def safe_message(error: BaseException) -> str:
     return redact(" ".join(str(error).split()))[:_MOST_MESSAGE_CHARS]
 
 
-def events_of(
-    plan: Plan, session: str, turn_id: str, degraded_before: str, waited_turns: int = 0
-) -> list[Event]:
+def events_of(plan: Plan, session: str, turn_id: str, degraded_before: str, waited_turns: int = 0) -> list[Event]:
     """What a plan that was carried out is to be reported as. `degraded_before`: what the view stood on, if degraded."""
     span = next((record for record in plan.records if record.stands_for_span), None)
     match plan.outcome:

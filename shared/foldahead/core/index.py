@@ -52,9 +52,7 @@ class Index:
         self._called.append(called)
         self._seen.append(seen)
 
-    def pick(
-        self, end: int, budget_tokens: int, shown: str = "", carried: Sequence[Entity] = ()
-    ) -> list[Entity]:
+    def pick(self, end: int, budget_tokens: int, shown: str = "", carried: Sequence[Entity] = ()) -> list[Entity]:
         """References for the budget, the most needed first. What `shown` already holds is not repeated.
 
         `carried` are those of an earlier summary: they have a third of the room, more if there is more.
@@ -159,9 +157,7 @@ def mechanical_index(messages: Sequence[Message], budget_tokens: int) -> str:
 
 
 def _constraints(message: Message) -> list[str]:
-    words = without_harness(
-        redact("\n".join(block.text for block in message.blocks if isinstance(block, Text)))
-    )
+    words = without_harness(redact("\n".join(block.text for block in message.blocks if isinstance(block, Text))))
     return [] if is_ours(words) else [item.text for item in said(words, 0) if item.weight == STRONG]
 
 

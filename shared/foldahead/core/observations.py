@@ -5,6 +5,7 @@ Found as messages come, so that nothing has to be read again. An observation nev
 
 import hashlib
 import re
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
@@ -56,19 +57,15 @@ class Observations:
         if len(result.parts) == 1 and isinstance(only := result.parts[0], Text) and _STUB.fullmatch(only.text):
             return
         tool, identity = self._calls.get(result.call, ("tool", b""))
-        self.all[index, at] = Observation(
-            index, at, tool, characters(result.parts), estimate_block(result), identity
-        )
+        self.all[index, at] = Observation(index, at, tool, characters(result.parts), estimate_block(result), identity)
 
 
 def identity_of(call: Call) -> bytes:
     """The same for two calls of one tool with the same arguments, in whatever order or spacing they are written."""
     arguments = call.arguments
     if isinstance(arguments, str):
-        try:
+        with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
             arguments = msgspec.json.decode(arguments)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            pass
     return hashlib.sha256(canonical.encode_value((call.name, arguments))).digest()[:16]
 
 

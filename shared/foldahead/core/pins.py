@@ -1,16 +1,19 @@
 """What stays in the view from inside a span: pins asked for, and those that go without saying."""
 
+from typing import Any
+
 from foldahead.core.ledger import Ledger
-from foldahead.core.record import Record
+from foldahead.core.policy import Policy
+from foldahead.core.record import Record, record_of
 
 
 def pins_of(ledger: Ledger, start: int, end: int, asked: frozenset[int]) -> dict[int, str]:
-    """Indices to pin within a span and why: asked for; system messages; the last real user message when the tail has none.
+    """Indices to pin within a span, and why: asked for; system; the last real user message when the tail has none.
 
     A pin takes its tool cycle along: a call never stands without its results.
     """
     reasons = {index: "asked" for index in asked if start <= index < end}
-    reasons |= {index: "system" for index in ledger.systems(start, end)}
+    reasons |= dict.fromkeys(ledger.systems(start, end), "system")
     last = ledger.last_real_user(len(ledger))
     if last is not None and start <= last < end:
         reasons.setdefault(last, "last_user")
@@ -20,6 +23,13 @@ def pins_of(ledger: Ledger, start: int, end: int, asked: frozenset[int]) -> dict
             if start <= neighbour < end:
                 closed.setdefault(neighbour, reason)
     return dict(sorted(closed.items()))
+
+
+def chosen_by(policy: Policy, messages: list[Any], since: int) -> set[int]:
+    """Indices from `since` on that a policy pins."""
+    if (predicate := policy.predicate()) is not None:
+        return {at for at in range(since, len(messages)) if predicate(messages[at])}
+    return {at for at in policy.pinned_indices() if since <= at < len(messages)}
 
 
 def cycle_of(ledger: Ledger, index: int) -> range:
@@ -37,19 +47,7 @@ def pin_records(ledger: Ledger, pins: dict[int, str], mark: str, now_ms: int) ->
     made: list[Record] = []
     for index, why in pins.items():
         reason = f"{why}:{mark[:16]}"
-        if made and made[-1].end == index and made[-1].reason == reason:
-            index_from = made.pop().start
-        else:
-            index_from = index
-        made.append(
-            Record(
-                kind="pinned",
-                start=index_from,
-                end=index + 1,
-                head_start=ledger.heads[index_from].hex(),
-                head_end=ledger.heads[index + 1].hex(),
-                reason=reason,
-                created_at_ms=now_ms,
-            )
-        )
+        joins = bool(made) and made[-1].end == index and made[-1].reason == reason
+        index_from = made.pop().start if joins else index
+        made.append(record_of(ledger.heads, "pinned", index_from, index + 1, now_ms, reason=reason))
     return made

@@ -1,4 +1,4 @@
-"""What a caller may choose, for one session. Validated when it is made; the names are the seeds' where they have one."""
+"""What a caller may choose, for one session. Validated when it is made; names are the seeds' where they have one."""
 
 from collections.abc import Callable
 from typing import Any, Literal, cast
@@ -65,14 +65,16 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long the provider keeps a prompt prefix cached after a request."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.pinned, list):  # as JSON and msgpack give it back
-            msgspec.structs.force_setattr(self, "pinned", tuple(cast("list[Any]", self.pinned)))
+        pinned: Any = self.pinned
+        if pinned.__class__ is list:  # as JSON and msgpack give it back
+            msgspec.structs.force_setattr(self, "pinned", tuple(pinned))
         _check_ranges(self)
-        if not callable(self.pinned) and any(not _whole(index) or index < 0 for index in self.pinned):
-            raise InvalidPolicy(f"pinned: expected indices of messages, 0 or more, or a function, got {self.pinned!r}")
+        if not callable(pinned) and any(not _whole(index) or index < 0 for index in pinned):
+            raise InvalidPolicy(f"pinned: expected indices of messages, 0 or more, or a function, got {pinned!r}")
         if self.threshold >= self.hard_cap_tokens:
             raise InvalidPolicy(
-                f"threshold_tokens: expected less than hard_cap_tokens ({self.hard_cap_tokens}), got {self.threshold_tokens}"
+                f"threshold_tokens: expected less than hard_cap_tokens ({self.hard_cap_tokens}), "
+                f"got {self.threshold_tokens}"
             )
         provider, separator, name = self.model.partition(":")
         if not (provider and separator and name):
@@ -80,7 +82,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def threshold(self) -> int:
-        """`threshold_tokens` as a number; `auto` starts from three eighths of the hard cap, the defaults' proportion."""
+        """`threshold_tokens` as a number; `auto`: three eighths of the hard cap, the defaults' proportion."""
         return self.hard_cap_tokens * 3 // 8 if self.threshold_tokens == "auto" else self.threshold_tokens
 
     @property
@@ -90,7 +92,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def predicate(self) -> Predicate | None:
         """`pinned` where it is a function of a message."""
-        return self.pinned if callable(self.pinned) else None
+        return cast("Predicate", self.pinned) if callable(self.pinned) else None
 
     def pinned_indices(self) -> tuple[int, ...]:
         """`pinned` where it names messages."""
@@ -116,6 +118,8 @@ _LEAST: dict[str, float] = {
     "cache_ttl_s": 0,
 }
 _RATIOS = ("start_ratio", "upload_ratio", "target_ratio")
+_BESIDES = {"threshold_tokens": "auto", "window_tokens": None}
+"""Whole numbers, and what else each may be."""
 _CHOICES = {
     "mode": ("on", "shadow", "off"),
     "kind": ("text", "native"),
@@ -144,15 +148,7 @@ def _whole(value: object) -> bool:
 
 
 def _check_ranges(policy: Policy) -> None:
-    for name, least in _LEAST.items():
-        value: object = getattr(policy, name)
-        fractional = name == "max_cost_per_session_usd" and isinstance(value, float)
-        if not (_whole(value) or fractional) or not least <= value <= _MOST:  # type: ignore[operator]
-            raise InvalidPolicy(f"{name}: expected a number of at least {least:g} and at most {_MOST}, got {value!r}")
-    for name in _RATIOS:
-        ratio: object = getattr(policy, name)
-        if not isinstance(ratio, int | float) or isinstance(ratio, bool) or not 0 < ratio <= 1:
-            raise InvalidPolicy(f"{name}: expected a ratio over 0 and up to 1, got {ratio!r}")
+    _check_numbers(policy)
     for name, choices in _CHOICES.items():
         if (chosen := getattr(policy, name)) not in choices:
             raise InvalidPolicy(f"{name}: expected one of {', '.join(choices)}, got {chosen!r}")
@@ -162,9 +158,21 @@ def _check_ranges(policy: Policy) -> None:
     for name in ("model", "instructions"):
         if not isinstance(text := getattr(policy, name), str):
             raise InvalidPolicy(f"{name}: expected a text, got {text!r}")
-    for name in ("threshold_tokens", "window_tokens"):
-        value = getattr(policy, name)
-        if value is not None and value != "auto" and (not _whole(value) or not 1 <= value <= _MOST):
-            raise InvalidPolicy(f"{name}: expected a whole number from 1 to {_MOST}, got {value!r}")
     if not isinstance(policy.pinned, tuple) and not callable(policy.pinned):
         raise InvalidPolicy(f"pinned: expected indices of messages or a function, got {policy.pinned!r}")
+
+
+def _check_numbers(policy: Policy) -> None:
+    for name, least in _LEAST.items():
+        value: object = getattr(policy, name)
+        fractional = name == "max_cost_per_session_usd" and isinstance(value, float)
+        if not (_whole(value) or fractional) or not least <= value <= _MOST:  # type: ignore[operator]
+            raise InvalidPolicy(f"{name}: expected a number of at least {least:g} and at most {_MOST}, got {value!r}")
+    for name in _RATIOS:
+        ratio: object = getattr(policy, name)
+        if not isinstance(ratio, int | float) or isinstance(ratio, bool) or not 0 < ratio <= 1:
+            raise InvalidPolicy(f"{name}: expected a ratio over 0 and up to 1, got {ratio!r}")
+    for name, besides in _BESIDES.items():
+        value = getattr(policy, name)
+        if value != besides and (not _whole(value) or not 1 <= value <= _MOST):  # type: ignore[operator]
+            raise InvalidPolicy(f"{name}: expected a whole number from 1 to {_MOST}, got {value!r}")

@@ -155,4 +155,9 @@ def _prompt(material: str, body: str, length_target_tokens: int, instructions: s
         system += _TIGHTER.format(words=words)
     if instructions:
         system += f"\n\nThe operator of this agent adds:\n{instructions}"
-    return Prompt(system, f"{body}\n\n{_LAST_LINE.format(words=words)}")
+    return Prompt(_sendable(system), _sendable(f"{body}\n\n{_LAST_LINE.format(words=words)}"))
+
+
+def _sendable(text: str) -> str:
+    """The text as UTF-8 can carry it: a lone half of a character becomes U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -4,6 +4,7 @@ Records and the history give the view byte for byte, in any process, months late
 agent may keep them beside its own transcript.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -44,7 +45,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def mark(self) -> str:
-        """What names the text of a span's record when a provider refuses it: its cache key, or how and where it was made."""
+        """What names a span's text when a provider refuses it: its cache key, or how and where it was made."""
         return self.cache_key or f"{self.reason}:{self.head_end}"
 
     @property
@@ -63,12 +64,43 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.kind in ("swapped", "truncated") and self.message is not None
 
 
+def record_of(
+    heads: Sequence[bytes],
+    kind: RecordKind,
+    start: int,
+    end: int,
+    now_ms: int,
+    *,
+    cache_key: str | None = None,
+    message: Any = None,
+    stubs: dict[str, str] | None = None,
+    reason: str | None = None,
+) -> Record:
+    """A record of the messages `start`..`end` of the history that has these chain heads."""
+    return Record(
+        kind=kind,
+        start=start,
+        end=end,
+        head_start=heads[start].hex(),
+        head_end=heads[end].hex(),
+        cache_key=cache_key,
+        message=message,
+        stubs=stubs,
+        reason=reason,
+        created_at_ms=now_ms,
+    )
+
+
 def encode_record(record: Record) -> bytes:
-    """A record as JSON. The keys of its message keep their order: a view is the same byte for byte after a round trip."""
+    """A record as JSON. Keys of its message keep their order: a view is the same byte for byte after a round trip."""
     fields = msgspec.to_builtins(record) | {"v": record.v}
     try:
         return msgspec.json.encode(fields)
-    except (UnicodeEncodeError, RecursionError, OverflowError):  # no provider takes such a message, yet nothing may fail
+    except (
+        UnicodeEncodeError,
+        RecursionError,
+        OverflowError,
+    ):  # no provider takes such a message, yet nothing may fail
         return msgspec.json.encode(plain(fields))
 
 

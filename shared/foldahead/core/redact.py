@@ -21,9 +21,7 @@ REDACTION_VERSION = 1
 """Part of every cache key: count up when a text is redacted differently than before."""
 
 _Found = re.Match[str]
-_Judgement = tuple[
-    int, int, str
-]  # start and end of the secret, its kind; no kind: none, go on looking at `end`
+_Judgement = tuple[int, int, str]  # start and end of the secret, its kind; no kind: none, go on looking at `end`
 
 _BASE64_RUN = re.compile(r"(?:(?:\s|\\[rn])*+[A-Za-z0-9+/=]{16,}+)*+")
 _LOOSE_END = re.compile(r"[,;&](?=[\w.\-]{1,40}\s{0,2}[=:])|\\[nrt\"']|[,;)\]}>.:!?]{1,8}$|</")

@@ -12,7 +12,7 @@ from typing import Any
 from foldahead.core.dialect import Dialect, as_plain, role_of
 from foldahead.core.ledger import Ledger
 from foldahead.core.pairing import Fault
-from foldahead.core.record import Record
+from foldahead.core.record import Record, record_of
 from foldahead.core.view import CONTINUATION, Active
 
 _LEFT_ALONE = ("repeated_id",)
@@ -59,13 +59,12 @@ def _mended(
     for index, message in zip(range(*turn), _without_faults(history, ledger, turn, faults), strict=True):
         shown = latest[index].message if index in latest else history[index]
         if message is not shown and (plain := as_plain(message)) != as_plain(shown):
-            made.append(_repaired(ledger, index, plain, _reason(faults), now_ms))
+            reason = _reason(faults)
+            made.append(record_of(ledger.heads, "repaired", index, index + 1, now_ms, message=plain, reason=reason))
     return made
 
 
-def _without_faults(
-    history: list[Any], ledger: Ledger, turn: tuple[int, int], faults: list[Fault]
-) -> list[Any | None]:
+def _without_faults(history: list[Any], ledger: Ledger, turn: tuple[int, int], faults: list[Fault]) -> list[Any | None]:
     """The messages of a turn as they are to stand in the view."""
     dialect, (start, end) = ledger.dialect, turn
     blocks: defaultdict[int, set[int]] = defaultdict(set)
@@ -82,9 +81,7 @@ def _without_faults(
         answers = [at for at, message in enumerate(wanted) if message is not None and role_of(message) != "assistant"]
         for at, message in zip(answers, dialect.results_first([wanted[at] for at in answers]), strict=True):
             wanted[at] = message
-    return [
-        _stand_in(wanted, at, start, ledger) if message is None else message for at, message in enumerate(wanted)
-    ]
+    return [_stand_in(wanted, at, start, ledger) if message is None else message for at, message in enumerate(wanted)]
 
 
 def _call_is_shown(ledger: Ledger, fault: Fault, start: int) -> bool:
@@ -107,19 +104,6 @@ def _stand_in(wanted: list[Any | None], at: int, start: int, ledger: Ledger) -> 
     follows = profile.places_system and index + 1 < len(ledger) and ledger.traits[index + 1].system
     needed = opens or (after_assistant and (ends or follows))
     return ledger.dialect.user_message(CONTINUATION) if needed else None
-
-
-def _repaired(ledger: Ledger, index: int, message: Any, reason: str, now_ms: int) -> Record:
-    return Record(
-        kind="repaired",
-        start=index,
-        end=index + 1,
-        head_start=ledger.heads[index].hex(),
-        head_end=ledger.heads[index + 1].hex(),
-        message=message,
-        reason=reason,
-        created_at_ms=now_ms,
-    )
 
 
 def describe(fault: Fault) -> str:

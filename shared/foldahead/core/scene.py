@@ -11,7 +11,7 @@ from foldahead.core.ledger import Ledger
 from foldahead.core.models import find_model
 from foldahead.core.pins import pin_records, pins_of
 from foldahead.core.policy import Policy
-from foldahead.core.record import Record
+from foldahead.core.record import Record, record_of
 from foldahead.core.repair import repairs
 from foldahead.core.standing import Ready
 from foldahead.core.thinking import removed_thinking, strips_thinking
@@ -25,6 +25,17 @@ SEAM_TOKENS = 16
 
 Extract = Callable[[int, int], str]
 """`extract(end, budget_tokens)`: the summary by rules of the span up to an index."""
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """What the edge knows and core cannot: the time, and the caller's room for this one view."""
+
+    now_ms: int = 0
+    cold: bool = False
+    """The last request is longer ago than `cache_ttl_s`: the provider's prompt cache has run out."""
+    target_tokens: int | None = None
+    counter: Counter | None = None
+    forced: bool = False
 
 
 class Scene(Struct, frozen=True, kw_only=True):
@@ -208,17 +219,8 @@ class Situation:
     ) -> tuple[Record, ...]:
         """The span's own record, then its pins, then the thinking that goes with it; mends come first."""
         ledger, now_ms, (start, end) = self.ledger, self.scene.now_ms, span
-        record = Record(
-            kind=kind,
-            start=start,
-            end=end,
-            head_start=ledger.heads[start].hex(),
-            head_end=ledger.heads[end].hex(),
-            cache_key=cache_key,
-            message=ledger.dialect.user_message(encodable(text)),
-            reason=reason,
-            created_at_ms=now_ms,
-        )
+        message = ledger.dialect.user_message(encodable(text))
+        record = record_of(ledger.heads, kind, start, end, now_ms, cache_key=cache_key, message=message, reason=reason)
         pins = pins_of(ledger, start, end, self.scene.pinned)
         removed: list[Record] = []
         if self.strips_thinking:

@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 from foldahead.core.policy import Policy
 from foldahead.core.request import SummaryKind
 
-
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """Indices and tokens. Bounded where they are read: what comes from an agent goes into rows and arithmetic."""
 Head = Annotated[bytes, Meta(min_length=32, max_length=32)]

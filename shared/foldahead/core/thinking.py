@@ -6,7 +6,7 @@ from foldahead.core.dialect import Dialect
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import find_model
 from foldahead.core.policy import Policy
-from foldahead.core.record import Record
+from foldahead.core.record import Record, record_of
 from foldahead.core.view import Active
 
 
@@ -30,24 +30,14 @@ def open_thinking_turn(ledger: Ledger) -> bool:
     return ledger.thinks(since + 1 if since is not None else 0)
 
 
-def removed_thinking(
-    ledger: Ledger, active: Active, indices: Iterable[int], reason: str, now_ms: int
-) -> list[Record]:
+def removed_thinking(ledger: Ledger, active: Active, indices: Iterable[int], reason: str, now_ms: int) -> list[Record]:
     """One record for each of these messages that has thinking: each holds on whatever branch still has that message.
 
     `reason` names the change that it could not outlive.
     """
     done = {record.start for record in active.edits if record.kind == "thinking_removed"}
     return [
-        Record(
-            kind="thinking_removed",
-            start=index,
-            end=index + 1,
-            head_start=ledger.heads[index].hex(),
-            head_end=ledger.heads[index + 1].hex(),
-            reason=reason,
-            created_at_ms=now_ms,
-        )
+        record_of(ledger.heads, "thinking_removed", index, index + 1, now_ms, reason=reason)
         for index in indices
         if ledger.traits[index].thinking and index not in done
     ]

@@ -66,4 +66,6 @@ class TrackedHistory:
     def index_of(self, message: Any) -> int | None:
         """Where a message stands: the very object if it is there, else an equal one."""
         same = next((at for at, seen in enumerate(self.messages) if seen is message), None)
-        return same if same is not None else next((at for at, seen in enumerate(self.messages) if seen == message), None)
+        return (
+            same if same is not None else next((at for at, seen in enumerate(self.messages) if seen == message), None)
+        )

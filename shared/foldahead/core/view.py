@@ -142,9 +142,7 @@ def compacted(history: Sequence[Any], active: Active, dialect: Dialect, next_rol
 def kept_messages(history: Sequence[Any], active: Active, dialect: Dialect) -> list[Any]:
     """Everything behind the watermark, with the edits that records name."""
     return [
-        message
-        for message in _edited(history[active.end :], active.end, active.edits, dialect)
-        if message is not None
+        message for message in _edited(history[active.end :], active.end, active.edits, dialect) if message is not None
     ]
 
 

@@ -64,9 +64,7 @@ def pending_estimate(ledger: Ledger, active: Active, tail: int) -> int:
     at = ledger.stable_prefix_end()
     for span in active.spans:
         total += ledger.span_tokens(at, max(at, span.start)) + message_tokens(ledger, span.message)
-        total += sum(
-            ledger.span_tokens(pin, pin + 1) for pin in active.pins if span.start <= pin < min(span.end, tail)
-        )
+        total += sum(ledger.span_tokens(pin, pin + 1) for pin in active.pins if span.start <= pin < min(span.end, tail))
         at = max(at, span.end)
     total += ledger.span_tokens(at, tail) if tail > at else 0
     return max(0, total - _saved(ledger, active, at, tail))

@@ -11,7 +11,7 @@ from foldahead.core.models import Price, find_model
 UNKNOWN_PRICE = Price(1.0, 5.0, 0.1, 1.25)
 """For an agent's model that is not in the table: only proportions count, and these are the common ones."""
 LEAST_TURNS_TO_COME = 8
-"""A session that reached its threshold goes on for a while; facts.md has a break-even of 3 to 7 turns on a warm cache."""
+"""A session that reached its threshold goes on for a while; break-even on a warm cache was seen at 3 to 7 turns."""
 
 
 class Worth(Struct, frozen=True, kw_only=True):

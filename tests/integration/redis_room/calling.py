@@ -38,9 +38,7 @@ def ask(client: "redis.Redis", call: Call) -> Reply | None:
     return read_reply(reply)
 
 
-def publish(
-    client: "redis.Redis", scribe: Scribe, n: int = 1, incarnation: str = "a", **changes: Any
-) -> Reply:
+def publish(client: "redis.Redis", scribe: Scribe, n: int = 1, incarnation: str = "a", **changes: Any) -> Reply:
     """Publish how a session stands; `changes` to what is sent. Bodies and records only where given."""
     standing = scribe.standing()
     values: dict[str, Any] = {

@@ -3,12 +3,14 @@
 import pytest
 
 from foldahead import keys
-from foldahead.calls import look_call
-from tests.correspondence import Scribe, a_ready
+from foldahead.calls import close_call, look_call
+from tests.correspondence import Scribe, a_ready, a_record
 from tests.integration.redis_room.calling import (
     ask,
     publish,
     resume,
+    with_bodies,
+    with_records,
 )
 from tests.waiting import wait_until
 
@@ -59,9 +61,7 @@ def test_a_publish_while_a_job_is_under_way_does_not_arm(client, switchboard, sc
     assert switchboard.due(10) == []
 
 
-def test_a_session_that_comes_to_its_hard_cap_is_looked_at_once_in_spite_of_its_job(
-    client, switchboard, scribe
-):
+def test_a_session_that_comes_to_its_hard_cap_is_looked_at_once_in_spite_of_its_job(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1)
     switchboard.settle_job(switchboard.due(10)[0], "key")
@@ -196,6 +196,45 @@ def test_the_failure_of_an_older_job_leaves_the_newer(client, switchboard, scrib
     switchboard.settle_job(switchboard.due(10)[0], "newer")
     assert not switchboard.failed(scribe.member, "older", "adapter_error")
     assert resume(client, scribe).job == "newer"
+
+
+def test_failures_in_a_row_are_counted_until_a_summary_is_there(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    for n, counts in ((1, True), (2, False), (3, True)):
+        publish(client, scribe, n)
+        switchboard.settle_job(switchboard.due(10)[0], "key")
+        switchboard.failed(scribe.member, "key", "adapter_error", counts=counts)
+    publish(client, scribe, 4)
+    [seen] = switchboard.due(10)
+    assert seen.failures == 2
+    assert 0 <= seen.seen_at_ms - seen.failed_at_ms < 10_000
+    switchboard.ready(scribe.member, a_ready())
+    assert switchboard.look(scribe.member).failures == 0
+
+
+def test_closing_disarms_a_session_and_leaves_what_is_known_of_it(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, **with_bodies(scribe), **with_records(a_record()))
+    assert client.execute_command(*close_call(scribe.member).command) == 1
+    assert switchboard.due(10) == []
+    assert switchboard.wants_nothing(scribe.member)
+    answer = resume(client, scribe)
+    assert (answer.known, answer.records, answer.standing) == (True, (a_record(),), scribe.standing())
+    assert [entry.kind for entry in switchboard.inbox.read("w", 10, 50)] == ["record", "close"]
+
+
+def test_a_process_that_goes_does_not_close_what_another_has_published_since(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1, incarnation="gone")
+    publish(client, scribe, 1, incarnation="next")
+    assert client.execute_command(*close_call(scribe.member, "gone").command) == 0
+    assert len(switchboard.due(10)) == 1
+    assert client.execute_command(*close_call(scribe.member, "next").command) == 1
+
+
+def test_closing_a_session_that_is_not_known_does_nothing(client, scribe):
+    assert client.execute_command(*close_call(scribe.member).command) == 0
+    assert client.keys("*") == []
 
 
 def test_of_many_summaries_the_shortest_are_dropped(client, switchboard, scribe):

@@ -65,9 +65,9 @@ def test_a_missing_library_is_said_once_and_waited_for(redis_url, open_link, cap
     with caplog.at_level(logging.WARNING, "foldahead"):
         link.announce(scribe)
         wait_until(lambda: link.counters().failed_exchanges >= 3)
-    assert [
-        record.message for record in caplog.records if "function library is missing" in record.message
-    ] == [caplog.records[0].message]
+    assert [record.message for record in caplog.records if "function library is missing" in record.message] == [
+        caplog.records[0].message
+    ]
     assert len(caplog.records) == 1
     with redis.Redis.from_url(redis_url) as client:
         load(client)

@@ -16,9 +16,7 @@ from tests.integration.redis_room.calling import publish, with_bodies, with_reco
 
 
 @pytest.fixture(params=[2, 3], ids=["RESP2", "RESP3"])
-def switchboard(
-    client: "redis.Redis", redis_url: str, request: pytest.FixtureRequest
-) -> Iterator[Switchboard]:
+def switchboard(client: "redis.Redis", redis_url: str, request: pytest.FixtureRequest) -> Iterator[Switchboard]:
     with redis.Redis.from_url(redis_url, protocol=request.param) as own:
         yield Switchboard(own)
 
@@ -116,14 +114,10 @@ def test_the_stream_of_events_is_capped(client, switchboard):
 
 
 def test_the_counts_say_what_waits_where(client, switchboard, scribe):
-    assert switchboard.counts() == Counts(
-        armed=0, restores=0, inbox=0, inbox_lag=0, inbox_pending=0, events=0
-    )
+    assert switchboard.counts() == Counts(armed=0, restores=0, inbox=0, inbox_lag=0, inbox_pending=0, events=0)
     publish(client, scribe, events=[(1, b"{}")])
     switchboard.add_event(b"{}")
-    assert switchboard.counts() == Counts(
-        armed=1, restores=0, inbox=1, inbox_lag=1, inbox_pending=0, events=1
-    )
+    assert switchboard.counts() == Counts(armed=1, restores=0, inbox=1, inbox_lag=1, inbox_pending=0, events=1)
 
 
 def test_restored_summaries_and_records_stay_within_their_bounds(client, switchboard, scribe):

@@ -19,6 +19,9 @@ LINE_CHARS = 240
 FEW = 8
 """Entries of a long list that are shown."""
 
+EDITS = ("elided", "thinking_removed", "repaired")
+"""Records that change a message which stays."""
+
 WORDS = {
     "below_threshold": "it is below its threshold (--force waives that)",
     "nothing_to_compact": "nothing stands between the stable prefix and the preserved tail",
@@ -101,7 +104,7 @@ def _rows(messages: int, result: Compaction) -> Iterator[tuple[str, str, str]]:
         end = record.end
     yield from _edits(result)
     if end < messages:
-        edited = any(not record.stands_for_span for record in result.records)
+        edited = any(record.kind in EDITS and record.end > end for record in result.records)
         yield _place(end, messages), "as it was, but for the above" if edited else "as it was, byte for byte", ""
     for repair in result.repairs[:FEW]:
         yield "", f"found broken: {repair}", "warn"

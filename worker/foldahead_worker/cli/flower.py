@@ -67,7 +67,7 @@ def _say_when_ready(settings: Settings) -> None:
 
 
 def _answers(settings: Settings) -> bool:
-    host = "127.0.0.1" if settings.flower_address in ("", "0.0.0.0") else settings.flower_address  # noqa: S104
+    host = "127.0.0.1" if settings.flower_address in ("", "0.0.0.0") else settings.flower_address
     connection = http.client.HTTPConnection(host, settings.flower_port, timeout=1.0)
     try:
         connection.request("GET", "/healthcheck")

@@ -87,13 +87,14 @@ def _found(session: str, workspace: str | None) -> dict[str, Any]:
 
 
 def _only(session: str, workspaces: tuple[str, ...]) -> str:
-    if not workspaces:
-        raise BadInput(f"no session {session!r} ever asked for a summary; with --workspace its events are looked for")
-    if len(workspaces) > 1:
-        raise BadInput(
-            f"several workspaces have a session {session!r}: give --workspace, one of {', '.join(workspaces)}"
-        )
-    return workspaces[0]
+    match workspaces:
+        case ():
+            raise BadInput(f"no session {session!r} ever asked for a summary; give --workspace to look for its events")
+        case (workspace,):
+            return workspace
+        case _:
+            listed = ", ".join(workspaces)
+            raise BadInput(f"several workspaces have a session {session!r}: give --workspace, one of {listed}")
 
 
 def _print(found: dict[str, Any], *, full: bool) -> None:

@@ -64,7 +64,8 @@ class _Line:
         trace = " | ".join(str(event.get("exception", "")).split("\n"))
         said = " ".join(str(event.get("event", "")).split())
         level = str(event.get("level", ""))
-        more = "".join(f" {key}={value}" for key, value in event.items() if key not in _SHOWN_APART and value != "")
+        told = ((key, " ".join(str(value).split())) for key, value in event.items() if key not in _SHOWN_APART)
+        more = "".join(f" {key}={value}" for key, value in told if value)
         line = f"{event.get('timestamp', '')} {level:<8} {event.get('logger', '')}: {said}{more}"
         line = f"{line} | {trace}" if trace else line
         colour = _COLOURS.get(level) if self._coloured else None

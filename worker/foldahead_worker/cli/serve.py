@@ -29,6 +29,7 @@ def watch(exit_with_stdin: ExitWithStdin = False) -> None:
     from foldahead_worker.server import run_watcher
 
     settings = read_settings()
+    make_state_directory()
     configure_logs(settings.log_format)
     stop = threading.Event()
 
@@ -57,6 +58,7 @@ def work(exit_with_stdin: ExitWithStdin = False) -> None:
     from foldahead_worker.server import run_worker
 
     settings = read_settings()
+    make_state_directory()
     configure_logs(settings.log_format)
 
     def leave_logs_alone(**_: object) -> None:

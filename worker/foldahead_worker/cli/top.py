@@ -71,7 +71,7 @@ def screen(overview: "Overview", faults: Sequence[str]) -> RenderableType:
     shown = "" if overview.all_seen else " (there are more)"
     head = Table.grid(padding=(0, 3))
     head.add_row(
-        Text(f"{overview.sessions_seen:,} sessions{shown}", style="title"),
+        Text(f"{overview.sessions_seen:,} session{'s' * (overview.sessions_seen != 1)}{shown}", style="title"),
         f"{reading.waiting.get('armed', 0):,} want a look",
         f"{reading.queued:,} jobs queued, {reading.leased:,} under way",
         Text(f"oldest due {ago(int(reading.oldest_due_s * 1000))}", style="bad" if faults else ""),

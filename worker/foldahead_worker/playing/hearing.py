@@ -65,7 +65,7 @@ class Hearing:
             paid=self._paid[session],
             reused=self._reused[session],
             cost_usd=self._cost_usd[session],
-            failed=tuple(self._failed.get(session, ())),
+            failed=_counted(self._failed.get(session, [])),
         )
 
     def close(self) -> None:
@@ -90,6 +90,11 @@ class Hearing:
                 self._failed.setdefault(session, []).append(": ".join(part for part in parts if part))
             case _:
                 pass
+
+
+def _counted(reasons: list[str]) -> tuple[str, ...]:
+    """Each reason once, with how often it was given."""
+    return tuple(f"{reason} ({times} times)" if times > 1 else reason for reason, times in Counter(reasons).items())
 
 
 def _bytes(entry_id: bytes | str) -> bytes:

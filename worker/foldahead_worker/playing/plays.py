@@ -38,6 +38,7 @@ class Swap(Struct, frozen=True, kw_only=True):
     tokens_before: int
     tokens_after: int
     ready_before_needed: bool
+    """No turn before it had reached the threshold, and was worth a summary, with none at hand."""
 
 
 class Degraded(Struct, frozen=True, kw_only=True):

@@ -60,11 +60,12 @@ def send(session: Session, recording: ImportedSession, turn: Turn, history: list
     request = session.request(**request)
     added_ms = (time.perf_counter() - started_s) * 1000
     plan = session.plan
-    swapped = plan.outcome == "swapped"
+    outcome = plan.outcome if session.mode == "on" else "unchanged"  # shadow plans a swap and does not make it
+    swapped = outcome == "swapped"
     return Taken(
         number=turn.number,
-        outcome=plan.outcome,
-        reason=plan.reason,
+        outcome=outcome,
+        reason=plan.reason if outcome == plan.outcome else session.mode,
         kind=(plan.summary.kind if plan.summary else "extract") if swapped else "",
         added_ms=added_ms,
         tokens_before=plan.tokens_before,

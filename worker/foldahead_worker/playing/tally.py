@@ -8,7 +8,7 @@ from foldahead_worker.playing.taking import Taken
 MOST_FAULTS = 100
 """Kept of one session: the same fault comes again in every later request."""
 _WAYS_DOWN = {"swapped": "extract", "truncated": "truncated"}
-_NO_REASONS = ("", "below_threshold", "not_ready", "off", "degraded")
+_NO_REASONS = ("", "below_threshold", "not_ready", "degraded")
 """Of an unchanged view that is due: these say nothing about why there will be no swap."""
 
 
@@ -25,6 +25,7 @@ class Tally:
         self.recorded_faults: dict[str, None] = {}
         self._reasons: dict[str, str] = {}
         self._late = False
+        self._held = False
 
     def take(self, taken: Taken) -> None:
         """Count one turn."""
@@ -40,8 +41,10 @@ class Tally:
             self._swapped(taken, in_time=not (by_rules or self._late))
             return
         self.quiet_ms.append(taken.added_ms)
-        if taken.due and not taken.has_ready:
-            self._late = True
+        # Not late: the servers would not make one yet, or have only just begun to find it worth its cost.
+        held = bool(taken.declined)
+        self._late |= taken.due and not (taken.has_ready or held or self._held)
+        self._held = held
         if taken.due:
             self._note_reasons(taken)
 
@@ -69,7 +72,7 @@ class Tally:
                 ready_before_needed=in_time,
             )
         )
-        self._late = False
+        self._late = self._held = False
 
     def _note_reasons(self, taken: Taken) -> None:
         for reason in (taken.reason, taken.declined):

@@ -24,9 +24,7 @@ class Committed(Struct, frozen=True, kw_only=True):
     waiters: tuple[Waiter, ...]
 
 
-def commit(
-    store: Store, job_id: int, token: int, summary: Summary, now_ms: int, bill: Bill | None = None
-) -> Committed:
+def commit(store: Store, job_id: int, token: int, summary: Summary, now_ms: int, bill: Bill | None = None) -> Committed:
     """Stores a verified answer if its key is still empty, ends the job and settles the spend.
 
     A worker that lost its lease stores what it has all the same, but the job stays as it is: whoever has

@@ -92,9 +92,7 @@ def version_in(connection: Connection) -> int:
 def lock(connection: Connection, name: str) -> None:
     """Holds back others that lock the same name until this transaction ends; SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
-        number = int.from_bytes(
-            hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8], "big", signed=True
-        )
+        number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8], "big", signed=True)
         connection.execute(select(func.pg_advisory_xact_lock(number)))
 
 
@@ -120,9 +118,7 @@ def _parsed(url: str) -> URL:
     if not _is_sqlite(parsed):
         raise DatabaseUnreachable(f"{parsed.drivername}: no such database here: {_EXPECTED}")
     if parsed.database in (None, "", ":memory:"):
-        raise DatabaseUnreachable(
-            f"{parsed.drivername}: a file is needed, other processes read it: {_EXPECTED}"
-        )
+        raise DatabaseUnreachable(f"{parsed.drivername}: a file is needed, other processes read it: {_EXPECTED}")
     return parsed
 
 

@@ -1,20 +1,19 @@
 """Jobs: one row for each summary asked for. The row is the truth; a Celery message only wakes a worker."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, bindparam, case, exists, select, update
+from sqlalchemy import Connection, bindparam, exists, select, update
 
 from foldahead.core.request import SummaryRequest
 from foldahead_worker.store.engine import Store
 from foldahead_worker.store.rows import CHUNK, all_of, chunks, columns_of, insert_into, keyed, values_of
-from foldahead_worker.store.schema import JobState, Urgency, jobs, waiters
+from foldahead_worker.store.schema import JobState, Urgency, WaiterState, jobs, waiters
 from foldahead_worker.store.summaries import touch_found
 from foldahead_worker.store.waiters import Waiter
 
-
+_TOLD = ("ready", "shown")
 NEVER_MS = 2**62
 """`not_before_ms` of what only the hard cap opens again."""
 
@@ -41,6 +40,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     state: JobState
     opened: bool
     """The job is new, or was failed or evicted and is open again."""
+    before: WaiterState | None = None
+    """Of a done job: how the session's wish stood before. None: it comes late, no worker knows of it."""
     opens_at_ms: int | None = None
     """From when on a want opens a failed job; None: only the hard cap does, if anything."""
 
@@ -68,9 +69,7 @@ def after_want(job: Job, want: Want, stored: bool, now_ms: int) -> Job:
     if stored:
         return job if job.state == "leased" else msgspec.structs.replace(job, state="done")
     raised = want.urgency == "forced" and job.urgency == "ahead"
-    again = msgspec.structs.replace(
-        job, state="queued", deadline_ms=want.deadline_ms, max_attempts=want.max_attempts
-    )
+    again = msgspec.structs.replace(job, state="queued", deadline_ms=want.deadline_ms, max_attempts=want.max_attempts)
     if job.state == "done" or (job.state == "failed" and raised):
         return msgspec.structs.replace(again, urgency=want.urgency, attempts=0, not_before_ms=now_ms)
     if job.state == "failed":
@@ -150,14 +149,13 @@ def _want(connection: Connection, wishes: Sequence[Want], now_ms: int) -> list[W
     now = dict(found)
     for key, wish in by_key:
         now[key] = after_want(now[key], wish, key in stored, now_ms)
-    opened = {
-        key for key in now if now[key].state == "queued" and (key in created or found[key].state != "queued")
-    }
+    opened = {key for key in now if now[key].state == "queued" and (key in created or found[key].state != "queued")}
     _save(connection, [(now[key], key in opened) for key in now if now[key] != found[key]], now_ms)
-    for is_stored in (True, False):
-        some = [(key, wish) for key, wish in by_key if (key in stored) is is_stored]
-        if some:
-            _wait(connection, some, now_ms, is_stored)
+    before = _waiting_states(connection, sorted(stored))
+    names = [(*key, wish.session) for key, wish in zip(keys, wishes, strict=True)]
+    # Who was told of a summary that is still there does not wait again.
+    untold = [(key, wish) for key, wish in by_key if before.get((*key, wish.session)) not in _TOLD]
+    _wait(connection, untold, now_ms)
     return [
         Wanted(
             job_id=now[key].id,
@@ -165,8 +163,9 @@ def _want(connection: Connection, wishes: Sequence[Want], now_ms: int) -> list[W
             state=now[key].state,
             opened=key in opened,
             opens_at_ms=opens_at_ms(now[key]),
+            before=before.get(name),
         )
-        for key in keys
+        for key, name in zip(keys, names, strict=True)
     ]
 
 
@@ -183,12 +182,8 @@ def _open(
     return created, found
 
 
-def _insert_missing(
-    connection: Connection, wishes: dict[tuple[str, str], Want], now_ms: int
-) -> set[tuple[str, str]]:
-    insert = (
-        insert_into(connection, jobs).on_conflict_do_nothing().returning(jobs.c.workspace, jobs.c.cache_key)
-    )
+def _insert_missing(connection: Connection, wishes: dict[tuple[str, str], Want], now_ms: int) -> set[tuple[str, str]]:
+    insert = insert_into(connection, jobs).on_conflict_do_nothing().returning(jobs.c.workspace, jobs.c.cache_key)
     new = [_new_row(key, wish, now_ms) for key, wish in wishes.items()]
     return {(row.workspace, row.cache_key) for row in connection.execute(insert, new)}
 
@@ -219,9 +214,7 @@ def _new_row(key: tuple[str, str], wish: Want, now_ms: int) -> dict[str, object]
 
 
 def _locked(connection: Connection, keys: list[tuple[str, str]]) -> dict[tuple[str, str], Job]:
-    query = (
-        select(*columns_of(jobs, Job)).where(keyed(jobs, keys)).order_by(jobs.c.workspace, jobs.c.cache_key)
-    )
+    query = select(*columns_of(jobs, Job)).where(keyed(jobs, keys)).order_by(jobs.c.workspace, jobs.c.cache_key)
     found = all_of(connection, query.with_for_update(), Job)
     return {(job.workspace, job.cache_key): job for job in found}
 
@@ -230,9 +223,7 @@ def _save(connection: Connection, changed: list[tuple[Job, bool]], now_ms: int) 
     """Writes jobs back; one that is open again forgets its failure and wants a new wake-up."""
     for opened, fresh in ((True, {"sent_at_ms": 0, "reason": "", "error_class": ""}), (False, {})):
         rows = [_changes(job) for job, is_open in changed if is_open is opened]
-        statement = (
-            update(jobs).where(jobs.c.id == bindparam("job_id")).values(fresh | {"updated_at_ms": now_ms})
-        )
+        statement = update(jobs).where(jobs.c.id == bindparam("job_id")).values(fresh | {"updated_at_ms": now_ms})
         if rows:
             connection.execute(statement, rows)
 
@@ -242,18 +233,23 @@ def _changes(job: Job) -> dict[str, object]:
     return {"job_id": job.id, **{name: getattr(job, name) for name in changeable}}
 
 
-def _wait(
-    connection: Connection, wishes: list[tuple[tuple[str, str], Want]], now_ms: int, is_stored: bool
-) -> None:
-    """A waiter for each wish. Who was told of a summary that is still there is not told again."""
+def _waiting_states(connection: Connection, stored: list[tuple[str, str]]) -> dict[tuple[str, str, str], WaiterState]:
+    """How the wishes stand for summaries that are there, by workspace, key and session."""
+    row = waiters.c
+    if not stored:
+        return {}
+    query = select(row.workspace, row.cache_key, row.session, row.state).where(keyed(waiters, stored))
+    return {(one.workspace, one.cache_key, one.session): one.state for one in connection.execute(query)}
+
+
+def _wait(connection: Connection, wishes: list[tuple[tuple[str, str], Want]], now_ms: int) -> None:
+    if not wishes:
+        return
     insert = insert_into(connection, waiters)
     asked_last = ("turn_id", "watermark_before", "urgency", "budget_picodollars", "state")
-    changes: dict[str, ColumnElement[Any]] = {name: insert.excluded[name] for name in asked_last}
-    if is_stored:
-        told = waiters.c.state.in_(("ready", "shown"))
-        changes["state"] = case((told, waiters.c.state), else_=insert.excluded.state)
     upsert = insert.on_conflict_do_update(
-        index_elements=["workspace", "session", "cache_key"], set_=changes
+        index_elements=["workspace", "session", "cache_key"],
+        set_={name: insert.excluded[name] for name in asked_last},
     )
     connection.execute(upsert, [values_of(_waiter(wish, key[1], now_ms)) for key, wish in wishes])
 

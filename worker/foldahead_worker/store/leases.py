@@ -125,9 +125,7 @@ def heartbeat_all(store: Store, held: Collection[tuple[int, int]]) -> frozenset[
 
 def hand_back(store: Store, job_id: int, token: int, now_ms: int, bill: Bill | None = None) -> bool:
     """Gives a job back unfinished, as at SIGTERM: no attempt is spent. False: the lease was lost before."""
-    return (
-        _close(store, job_id, token, now_ms, bill, state="queued", attempts=jobs.c.attempts - 1) is not None
-    )
+    return _close(store, job_id, token, now_ms, bill, state="queued", attempts=jobs.c.attempts - 1) is not None
 
 
 def put_off(
@@ -228,11 +226,7 @@ def finish(connection: Connection, job_id: int, token: int, now_ms: int) -> bool
 
 def _best(can_do: list[ColumnElement[bool]], prefer_job_id: int | None) -> Select[Any]:
     row = jobs.c
-    busy = (
-        select(row.workspace, func.count().label("leases"))
-        .where(row.state == "leased")
-        .group_by(row.workspace)
-    )
+    busy = select(row.workspace, func.count().label("leases")).where(row.state == "leased").group_by(row.workspace)
     load = busy.subquery("load")
     order: list[ColumnElement[Any]] = [
         row.urgency.desc(),  # "forced" sorts after "ahead"
@@ -290,9 +284,7 @@ def _held(job_id: int, token: int) -> tuple[ColumnElement[bool], ...]:
     return (jobs.c.id == job_id, jobs.c.token == token, jobs.c.state == "leased")
 
 
-def _close(
-    store: Store, job_id: int, token: int, now_ms: int, bill: Bill | None, **values: Any
-) -> JobState | None:
+def _close(store: Store, job_id: int, token: int, now_ms: int, bill: Bill | None, **values: Any) -> JobState | None:
     with store.writing(durable=True) as connection:
         state = _end(connection, job_id, token, now_ms, **values)
         settle(connection, job_id, token, bill)
@@ -304,7 +296,5 @@ def _end(
 ) -> JobState | None:
     # Whatever is queued again wants a new wake-up.
     freed = {"owner": "", "sent_at_ms": 0, "updated_at_ms": now_ms}
-    statement = (
-        update(jobs).where(*_held(job_id, token), *also).values(freed | values).returning(jobs.c.state)
-    )
+    statement = update(jobs).where(*_held(job_id, token), *also).values(freed | values).returning(jobs.c.state)
     return connection.scalar(statement)

@@ -14,9 +14,7 @@ NO_VALUES = "{}"
 def set_policy(store: Store, workspace: str, values_json: str, now_ms: int) -> None:
     """Keeps a workspace's values, a JSON object; an empty one takes all of them back."""
     with store.writing(durable=True) as connection:
-        insert = insert_into(connection, policies).values(
-            workspace=workspace, json=values_json, updated_at_ms=now_ms
-        )
+        insert = insert_into(connection, policies).values(workspace=workspace, json=values_json, updated_at_ms=now_ms)
         new = {name: insert.excluded[name] for name in ("json", "updated_at_ms")}
         connection.execute(insert.on_conflict_do_update(index_elements=["workspace"], set_=new))
 

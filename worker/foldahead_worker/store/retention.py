@@ -53,9 +53,7 @@ def prune_spend(store: Store, before_day: str) -> int:
 def forget_idle_sessions(store: Store, seen_before_ms: int, limit: int = CHUNK) -> int:
     """Forgets sessions that were not heard of for long, records included, and says how many."""
     row = sessions.c
-    query = (
-        select(row.workspace, row.session).where(row.last_seen_ms < seen_before_ms).order_by(row.last_seen_ms)
-    )
+    query = select(row.workspace, row.session).where(row.last_seen_ms < seen_before_ms).order_by(row.last_seen_ms)
     with store.reading() as connection:
         idle = connection.execute(query.limit(limit)).all()
     for found in idle:
@@ -64,7 +62,7 @@ def forget_idle_sessions(store: Store, seen_before_ms: int, limit: int = CHUNK) 
 
 
 class CacheRows(Struct, frozen=True):
-    """How many summaries the sessions of a workspace want kept: the `most`; `left_open`: one leaves it to the servers."""
+    """Summaries that the sessions of a workspace want kept: the `most`; `left_open`: one leaves it to the servers."""
 
     most: int
     left_open: bool
@@ -73,7 +71,9 @@ class CacheRows(Struct, frozen=True):
 def wanted_cache_rows(store: Store) -> dict[str, CacheRows]:
     """What the sessions of each workspace want kept."""
     row = sessions.c
-    query = select(row.workspace, func.max(row.cache_max_rows).label("most"), func.min(row.cache_max_rows).label("least"))
+    query = select(
+        row.workspace, func.max(row.cache_max_rows).label("most"), func.min(row.cache_max_rows).label("least")
+    )
     with store.reading() as connection:
         found = connection.execute(query.group_by(row.workspace))
         return {asked.workspace: CacheRows(asked.most, asked.least == 0) for asked in found}

@@ -59,8 +59,8 @@ def close_session(store: Store, workspace: str, session: str, now_ms: int) -> No
 def forget_session(store: Store, workspace: str, session: str, before_place: int | None = None) -> None:
     """Deletes what is this session's alone, summaries that no other session asked for among it.
 
-    Records from `before_place` on stay: they are of a session that has taken the name since. A job under way goes on until its worker asks `job_still_wanted`; its answer is not kept. Spend stays,
-    nameless.
+    Records from `before_place` on stay: they are of a session that has taken the name since. A job under way goes on
+    until its worker asks `job_still_wanted`; its answer is not kept. Spend stays, nameless.
     """
     with store.writing(durable=True) as connection:
         keys = _asked_keys(connection, workspace, session)
@@ -76,9 +76,7 @@ def forget_session(store: Store, workspace: str, session: str, before_place: int
                 sessions.c.workspace == summaries.c.workspace, sessions.c.shown == summaries.c.cache_key
             )
             connection.execute(delete(summaries).where(keyed(summaries, some), unasked, unshown))
-            connection.execute(
-                delete(jobs).where(keyed(jobs, some), jobs.c.state != "leased", ~_someone_waits())
-            )
+            connection.execute(delete(jobs).where(keyed(jobs, some), jobs.c.state != "leased", ~_someone_waits()))
 
 
 def _upsert(connection: Connection, rows: Sequence[SessionRow]) -> None:
@@ -111,12 +109,8 @@ def _follow_shown(connection: Connection, rows: Sequence[SessionRow]) -> None:
         newer.c.end >= waiters.c.end,
     )
     over = or_(waiters.c.state == "shown", and_(waiters.c.state == "ready", passed))
-    named = [
-        {"of_workspace": row.workspace, "of_session": row.session, "of_shown": row.shown} for row in rows
-    ]
-    mark_shown = (
-        update(waiters).where(*of_session, is_shown, waiters.c.state != "shown").values(state="shown")
-    )
+    named = [{"of_workspace": row.workspace, "of_session": row.session, "of_shown": row.shown} for row in rows]
+    mark_shown = update(waiters).where(*of_session, is_shown, waiters.c.state != "shown").values(state="shown")
     give_up = update(waiters).where(*of_session, ~is_shown, over).values(state="given_up")
     connection.execute(mark_shown, named)
     connection.execute(give_up, named)

@@ -99,9 +99,7 @@ def settle(connection: Connection, job_id: int, token: int, bill: Bill | None) -
     None: nobody knows what was billed, so the upper bound stands; a bill that comes late takes its place.
     """
     row = spend.c
-    values: dict[str, Any] = {
-        "settled_picodollars": func.coalesce(row.settled_picodollars, row.reserved_picodollars)
-    }
+    values: dict[str, Any] = {"settled_picodollars": func.coalesce(row.settled_picodollars, row.reserved_picodollars)}
     if bill is not None:
         values = {
             "settled_picodollars": bill.picodollars,
@@ -194,9 +192,7 @@ def _reserve(
 
 def _total() -> ColumnElement[Any]:
     # Cast: PostgreSQL's sum of big integers is a decimal.
-    return cast(
-        func.sum(func.coalesce(spend.c.settled_picodollars, spend.c.reserved_picodollars)), BigInteger
-    )
+    return cast(func.sum(func.coalesce(spend.c.settled_picodollars, spend.c.reserved_picodollars)), BigInteger)
 
 
 def _sum(connection: Connection, *where: ColumnElement[bool]) -> int:

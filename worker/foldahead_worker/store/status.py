@@ -1,10 +1,10 @@
 """Numbers for dashboards and for `foldahead status`."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, select
+from sqlalchemy.sql.base import Executable
 
 from foldahead_worker.store.engine import Store
 from foldahead_worker.store.rows import all_of, chunks
@@ -42,7 +42,9 @@ def queue(store: Store, now_ms: int) -> Queue:
     row = jobs.c
     open_jobs = select(row.state, func.count().label("jobs")).where(row.state.in_(("queued", "leased")))
     with store.reading() as connection:
-        by_state: dict[str, int] = {found.state: found.jobs for found in connection.execute(open_jobs.group_by(row.state))}
+        by_state: dict[str, int] = {
+            found.state: found.jobs for found in connection.execute(open_jobs.group_by(row.state))
+        }
         return Queue(
             queued=by_state.get("queued", 0),
             leased=by_state.get("leased", 0),
@@ -79,7 +81,7 @@ class _Named(Struct, frozen=True, kw_only=True):
     messages: int
 
 
-def _named(job_ids: Sequence[int]) -> Select[Any]:
+def _named(job_ids: Sequence[int]) -> Executable:
     row = jobs.c
     same = (waiters.c.workspace == row.workspace) & (waiters.c.cache_key == row.cache_key)
     return (
@@ -116,8 +118,5 @@ def status(store: Store, now_ms: int) -> Status:
             **{state: by_state.get(state, 0) for state in ("queued", "leased", "done", "failed")},
             oldest_due_age_ms=_oldest_due_age_ms(connection, now_ms),
             waiting=connection.scalar(waiting) or 0,
-            **{
-                name: connection.scalar(select(func.count()).select_from(table)) or 0
-                for name, table in tables.items()
-            },
+            **{name: connection.scalar(select(func.count()).select_from(table)) or 0 for name, table in tables.items()},
         )

@@ -150,9 +150,7 @@ def evict(store: Store, workspace: str, max_rows: int) -> int:
             return 0
         # A row that was used since it was chosen has another count, and stays.
         unused = (row.cache_key == bindparam("key"), row.use_count == bindparam("uses"))
-        return connection.execute(
-            delete(summaries).where(row.workspace == workspace, *unused), doomed
-        ).rowcount
+        return connection.execute(delete(summaries).where(row.workspace == workspace, *unused), doomed).rowcount
 
 
 def _in_use() -> ColumnElement[bool]:

@@ -9,7 +9,7 @@ from alembic.script import ScriptDirectory
 from msgspec import Struct
 
 from foldahead_worker.store import migrations
-from foldahead_worker.store.engine import Store, connect_store, lock, version_in
+from foldahead_worker.store.engine import connect_store, lock, version_in
 from foldahead_worker.store.errors import NewerSchema
 from foldahead_worker.store.schema import SCHEMA_VERSION
 

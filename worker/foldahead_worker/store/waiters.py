@@ -62,17 +62,13 @@ def waiters_of(store: Store, workspace: str, cache_key: str) -> tuple[Waiter, ..
 
 def waiting_in(connection: Connection, workspace: str, cache_key: str) -> tuple[Waiter, ...]:
     """`waiters_of` within a transaction."""
-    query = select(*columns_of(waiters, Waiter)).where(
-        *_of_key(workspace, cache_key), waiters.c.state == "waiting"
-    )
+    query = select(*columns_of(waiters, Waiter)).where(*_of_key(workspace, cache_key), waiters.c.state == "waiting")
     return all_of(connection, query.order_by(waiters.c.created_at_ms, waiters.c.session), Waiter)
 
 
 def find_waiter(store: Store, workspace: str, session: str, cache_key: str) -> Waiter | None:
     """One session's wish for one summary, whatever became of it."""
-    query = select(*columns_of(waiters, Waiter)).where(
-        *_of_key(workspace, cache_key), waiters.c.session == session
-    )
+    query = select(*columns_of(waiters, Waiter)).where(*_of_key(workspace, cache_key), waiters.c.session == session)
     with store.reading() as connection:
         return one_of(connection, query, Waiter)
 
@@ -92,9 +88,7 @@ def undelivered(store: Store, settled_before_ms: int, limit: int = CHUNK) -> tup
         rows = connection.execute(query).mappings().all()
     fields = Waiter.__struct_fields__
     return tuple(
-        Undelivered(
-            waiter=Waiter(**{name: row[name] for name in fields}), **{name: row[name] for name in told}
-        )
+        Undelivered(waiter=Waiter(**{name: row[name] for name in fields}), **{name: row[name] for name in told})
         for row in rows
     )
 
@@ -109,9 +103,7 @@ def mark_given_up(store: Store, workspace: str, cache_key: str, sessions: Collec
     return _move(store, workspace, cache_key, sessions, "given_up")
 
 
-def ready_for(
-    store: Store, workspace: str, session: str, limit: int = READY_LIMIT
-) -> tuple[ReadySummary, ...]:
+def ready_for(store: Store, workspace: str, session: str, limit: int = READY_LIMIT) -> tuple[ReadySummary, ...]:
     """What a session asked for and is there, the furthest first: what a restore gives back to Redis."""
     same = (summaries.c.workspace == waiters.c.workspace) & (summaries.c.cache_key == waiters.c.cache_key)
     asked = (waiters.c.workspace == workspace, waiters.c.session == session, waiters.c.state != "given_up")
@@ -123,9 +115,7 @@ def ready_for(
         rows = all_of(connection, of_summary.order_by(*newest_first).limit(limit), Summary)
     by_key = {summary.cache_key: summary for summary in rows}
     return tuple(
-        ReadySummary(waiter=waiter, summary=by_key[waiter.cache_key])
-        for waiter in found
-        if waiter.cache_key in by_key
+        ReadySummary(waiter=waiter, summary=by_key[waiter.cache_key]) for waiter in found if waiter.cache_key in by_key
     )
 
 

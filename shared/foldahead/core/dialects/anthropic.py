@@ -32,9 +32,7 @@ class AnthropicMessages:
 
     name = "anthropic"
     canonical = "anthropic"
-    profile = Profile(
-        opens_with_user=True, alternates=False, merges_runs=True, places_system=True, binds_thinking=True
-    )
+    profile = Profile(opens_with_user=True, alternates=False, merges_runs=True, places_system=True, binds_thinking=True)
 
     def read(self, message: Any, at: int) -> Message:
         raw = as_mapping(message, f"messages[{at}]")
@@ -113,9 +111,9 @@ class AnthropicMessages:
             raw = dict(as_mapping(block, "block"))
             inner = raw.get("content")
             if surplus and isinstance(inner, list) and (found := self.breakpoints(inner)):
-                raw["content"] = self._without_breakpoints(
-                    {"role": "user", "content": inner}, min(found, surplus)
-                )["content"]
+                raw["content"] = self._without_breakpoints({"role": "user", "content": inner}, min(found, surplus))[
+                    "content"
+                ]
                 surplus -= min(found, surplus)
             if surplus and raw.pop("cache_control", None) is not None:
                 surplus -= 1
@@ -138,7 +136,7 @@ def _breakpoints(items: Sequence[Any]) -> int:
         inner: Any = item.get("content") if mapped else getattr(item, "content", None)
         found += mark is not None
         if inner is not None and inner.__class__ is not str:
-            found += _breakpoints((inner,))
+            found += _breakpoints(inner if inner.__class__ is list else (inner,))
     return found
 
 
@@ -206,9 +204,7 @@ def _result(kind: str, raw: Mapping[str, Any], where: str) -> Result:
         blocks = _blocks(content, f"{where}.content")
         parts = tuple(block for block in blocks if isinstance(block, Text | Picture | Document | Other))
     extra = without_nulls(raw, "type", "tool_use_id", "content", "is_error")
-    return Result(
-        str(raw.get("tool_use_id")), parts, bool(raw.get("is_error")), server, kind if server else "", extra
-    )
+    return Result(str(raw.get("tool_use_id")), parts, bool(raw.get("is_error")), server, kind if server else "", extra)
 
 
 def _picture(raw: Mapping[str, Any]) -> Picture:
@@ -232,18 +228,14 @@ def _document(raw: Mapping[str, Any]) -> Document:
         return Document(_sha256(data), len(data), media_type, _pages(data), title, "", "", extra)
     if content is not None:
         return _document_of_parts(content, media_type, title, extra)
-    return Document(
-        b"", 0, media_type, 0, title, "", str(source.get("url") or source.get("file_id") or ""), extra
-    )
+    return Document(b"", 0, media_type, 0, title, "", str(source.get("url") or source.get("file_id") or ""), extra)
 
 
 def _document_of_parts(content: Any, media_type: str, title: str, extra: dict[str, Any]) -> Document:
     """A document given as content blocks: known by all of them, read for its text."""
     blocks = _blocks(content, "document.source.content")
     text = "\n".join(block.text for block in blocks if isinstance(block, Text))
-    return Document(
-        hashlib.sha256(encode_value(blocks)).digest(), len(text), media_type, 0, title, text, "", extra
-    )
+    return Document(hashlib.sha256(encode_value(blocks)).digest(), len(text), media_type, 0, title, text, "", extra)
 
 
 def _pages(encoded: str) -> int:

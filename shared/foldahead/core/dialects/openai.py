@@ -64,7 +64,8 @@ class OpenAIChat:
         raw = dict(as_mapping(message, "message"))
         if raw.get("role") in _RESULTS:
             return None if 0 in blocks else message
-        content, listed = raw.get("content"), raw.get("tool_calls") or []
+        content: Any = raw.get("content")
+        listed: list[Any] = list(raw.get("tool_calls") or ())
         first_part = len(_reasoning(raw))
         first_call = first_part + len(_parts(content, "content"))
         if isinstance(content, list | tuple):
@@ -84,11 +85,11 @@ class OpenAIChat:
         results = [message for message in messages if role_of(message) in _RESULTS]
         return [*results, *(message for message in messages if role_of(message) not in _RESULTS)]
 
-    def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:
+    def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:  # noqa: ARG002 - the protocol's
         """Breakpoints are no part of this format; proxies that take them do not refuse a fifth."""
         return messages
 
-    def breakpoints(self, value: Any) -> int:
+    def breakpoints(self, value: Any) -> int:  # noqa: ARG002 - the protocol's
         return 0
 
     def context_tokens(self, usage: Any) -> int | None:

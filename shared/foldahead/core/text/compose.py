@@ -98,9 +98,7 @@ def _written(pack: Pack, index: Index, end: int, earlier: Earlier, budget_tokens
         if (lines := pack.section(name))
     ]
     text = "\n".join(blocks)
-    room_tokens = min(
-        pack.left_tokens - _REFERENCES_HEADINGS_TOKENS, int(budget_tokens * _MOST_REFERENCES_SHARE)
-    )
+    room_tokens = min(pack.left_tokens - _REFERENCES_HEADINGS_TOKENS, int(budget_tokens * _MOST_REFERENCES_SHARE))
     if room_tokens > 0 and (picked := index.pick(end, room_tokens, text, earlier.references)):
         text += f"\n{HEADINGS['references']}\n{listed(picked)}"
     return text

@@ -68,8 +68,7 @@ def _standing(said: Sequence[Said]) -> list[tuple[int, Said]]:
     return [
         (seq, item)
         for seq, item in enumerate(said)
-        if newest[item.text.lower()] == seq
-        and not (item.numbers and any(replaces(later, item) for later in valued))
+        if newest[item.text.lower()] == seq and not (item.numbers and any(replaces(later, item) for later in valued))
     ]
 
 

@@ -40,9 +40,7 @@ _TEST_LINE = re.compile(
     r"|BUILD (?:SUCCESS|FAIL)\w*|test result:|\bOK \(|^OK$|All checks passed|Finished in).{0,120}",
     re.MULTILINE,
 )
-_EXIT = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|return code|Exit code)\W{1,3}(-?\d{1,3})\b"
-)
+_EXIT = re.compile(r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|return code|Exit code)\W{1,3}(-?\d{1,3})\b")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\)|^panic: |^npm ERR!", re.MULTILINE)
 _ENVELOPE = re.compile(r"<returncode>0</returncode>\s*|</?output>\s*")
 _JSON_MARKS = re.compile(r"[\"{}\[\]]+")
@@ -137,9 +135,7 @@ def _gist(step: Step, text: str) -> str:
         return shorten(one_line(_JSON_MARKS.sub("", text[:3_000])), GIST_CHARS)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     first, last = (shorten(lines[0], LINE_CHARS), shorten(lines[-1], LINE_CHARS)) if lines else ("", "")
-    return one_line(
-        f"{first} … {last}" if len(lines) > 2 else " | ".join(shorten(line, LINE_CHARS) for line in lines)
-    )
+    return one_line(f"{first} … {last}" if len(lines) > 2 else " | ".join(shorten(line, LINE_CHARS) for line in lines))
 
 
 def _looked_up(step: Step, text: str) -> str:
@@ -147,9 +143,7 @@ def _looked_up(step: Step, text: str) -> str:
     is_record = text[:1] in "{[" and not step.is_file
     if is_record:
         return shorten(one_line(_JSON_MARKS.sub("", text[:3_000])), RECORD_CHARS)
-    if step.needle and (
-        found := re.search(rf"^.{{0,80}}{re.escape(step.needle)}.{{0,80}}", text, re.MULTILINE)
-    ):
+    if step.needle and (found := re.search(rf"^.{{0,80}}{re.escape(step.needle)}.{{0,80}}", text, re.MULTILINE)):
         return one_line(found[0])
     return one_line(text) if len(text) <= SHORT_LOOK_CHARS and "\n" not in text.strip() else ""
 

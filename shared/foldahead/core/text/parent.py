@@ -55,9 +55,7 @@ def read_earlier(summary: str, at: int) -> Earlier:
         if heading := _HEADING.match(row):
             section = _section_of(heading[1])
         elif row.startswith(_SAID):
-            sections.setdefault("user", []).extend(
-                f'"{text}"' for text in row[len(_SAID) :].strip('"').split('"; "')
-            )
+            sections.setdefault("user", []).extend(f'"{text}"' for text in row[len(_SAID) :].strip('"').split('"; "'))
         elif section == "references" or _INDEX_LINE.match(row):
             references.append(row)
         elif row.strip():
@@ -100,9 +98,7 @@ def carried_flight(earlier: Earlier, steps: Sequence[Step]) -> list[Line]:
     """What was in flight and may still be; what was said or planned last has been replaced since."""
     kept = [text for text in earlier.section("flight") if not text.startswith(PASSING)]
     jobs = [step.full for step in steps if step.state not in ("open", "background")]
-    return _lines(
-        "flight", [text for text in kept if not any(job in full for job in job_ids(text) for full in jobs)]
-    )
+    return _lines("flight", [text for text in kept if not any(job in full for job in job_ids(text) for full in jobs)])
 
 
 def carried_errors(earlier: Earlier, steps: Sequence[Step]) -> list[Line]:
@@ -110,11 +106,7 @@ def carried_errors(earlier: Earlier, steps: Sequence[Step]) -> list[Line]:
     mended = {step.label for step in steps if step.state == "ok"}
     return _lines(
         "errors",
-        [
-            text
-            for text in earlier.section("errors")
-            if not text.startswith(ASKED) and _label(text) not in mended
-        ],
+        [text for text in earlier.section("errors") if not text.startswith(ASKED) and _label(text) not in mended],
     )
 
 

@@ -68,21 +68,12 @@ def is_password(value: str, *, quoted: bool, certain: bool) -> bool:
         return False
     if quoted:
         words = value.split()
-        return (
-            bool(words)
-            and len(words) <= 4
-            and not (len(words) > 1 and _TYPE.search(value))
-            and not _is_label(value)
-        )
+        return bool(words) and len(words) <= 4 and not (len(words) > 1 and _TYPE.search(value)) and not _is_label(value)
     if _CALL.match(value) and not has_digit_and_letter(value):
         return False
     if _WORD.match(value) or (_SNAKE.match(value) and not value[-1].isdigit()):
         return certain and not _TYPE.match(value)
-    return (
-        len(value) >= 4
-        and not (_TYPE.match(value) and not has_digit_and_letter(value))
-        and not _CALL.match(value)
-    )
+    return len(value) >= 4 and not (_TYPE.match(value) and not has_digit_and_letter(value)) and not _CALL.match(value)
 
 
 def is_secret_value(value: str, *, quoted: bool, certain: bool) -> bool:

@@ -23,9 +23,7 @@ _READS = re.compile(
     r"read|view|open|list|glob|grep|search|find|fetch|get|show|ls|cat|lookup|query|screenshot|status|outline",
     re.IGNORECASE,
 )
-_RUNS = re.compile(
-    r"run|exec|test|check|build|lint|compile|shell|bash|terminal|command|deploy", re.IGNORECASE
-)
+_RUNS = re.compile(r"run|exec|test|check|build|lint|compile|shell|bash|terminal|command|deploy", re.IGNORECASE)
 _THINKS = re.compile(r"think|thought|reason", re.IGNORECASE)
 _ASKS = re.compile(r"ask|approv|confirm|question|permission", re.IGNORECASE)
 _PATH_KEYS = (
@@ -56,9 +54,7 @@ _READ_ONLY = re.compile(
     r"|git (?:diff|log|status|show|blame|branch|ls-files|grep|remote)|gh (?:\w+ )?(?:view|list|status|diff)"
     r"|docker ps|kubectl get)\b(?![^|]*>\s*[\w/.])"
 )
-_SECRET_NAME = re.compile(
-    r"pass|secret|token|key|auth|cred", re.IGNORECASE
-)  # the name says what `redact` must know
+_SECRET_NAME = re.compile(r"pass|secret|token|key|auth|cred", re.IGNORECASE)  # the name says what `redact` must know
 
 
 class Step(Struct):

@@ -157,9 +157,7 @@ def memory(steps: Sequence[Step], end: int) -> Iterator[Line]:
 def _common_folder(paths: list[str]) -> str:
     """The deepest folder that holds all of some absolute paths. The first and the last in order settle it."""
     first, last = min(paths).split("/"), max(paths).split("/")
-    depth = next(
-        (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first) - 1
-    )
+    depth = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first) - 1)
     return "/".join(first[:depth])
 
 

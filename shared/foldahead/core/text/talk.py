@@ -35,9 +35,7 @@ _HARNESS = re.compile(
 )
 _NOTICE = "<task-notification>"
 _INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]]*\]")
-_TAG = re.compile(
-    r"</?(?:command-name|command-args|user_query|user-message|user_message|task|feedback|answer)>"
-)
+_TAG = re.compile(r"</?(?:command-name|command-args|user_query|user-message|user_message|task|feedback|answer)>")
 _QUOTED = re.compile(r'"(.*)"(?: \(asked: .*\))?$', re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _NUMBER = re.compile(r"(?<![\w\-./])\d+(?:[.,:]\d+)*(?![\w\-/])")

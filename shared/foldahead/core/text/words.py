@@ -106,9 +106,7 @@ def is_prose(sentence: str) -> bool:
     if len(sentence) > 600:
         return False
     letters = sum(c.isalpha() or c == " " for c in sentence)
-    return letters >= 0.72 * len(sentence) and not sentence.startswith(
-        ("at ", "import ", "from ", "def ", "return ")
-    )
+    return letters >= 0.72 * len(sentence) and not sentence.startswith(("at ", "import ", "from ", "def ", "return "))
 
 
 def without_orders(text: str) -> str:

@@ -1,0 +1,141 @@
+"""`foldahead up`, `status` and `policy` as real processes."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli_runs import descendants, run, start, strict_json, wait_gone
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Up:
+    """A running `foldahead up`, and its lines as they come."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.state = directory / "state"
+        self.process = start(
+            directory, "up", "--port", str(self.port), "--state", str(self.state), "--flower-port", "0"
+        )
+        self.lines: list[str] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "FOLDAHEAD_REDIS_URL": f"redis://127.0.0.1:{self.port}/0",
+            "FOLDAHEAD_DATABASE_URL": f"sqlite:///{self.state}/foldahead.db",
+        }
+
+    def until(self, word: str) -> str:
+        """The next line with a word in it."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if word in line:
+                return line
+        raise AssertionError(f"{word!r} was not said: {self.lines} {self.process.communicate()}")
+
+    def child(self, kind: str) -> int:
+        wanted = f"\0{kind}\0".encode()
+        [pid] = [pid for pid in descendants(self.process.pid) if wanted in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return pid
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    running = Up(tmp_path)
+    started: list[int] = []
+    try:
+        running.until("ready")
+        started = descendants(running.process.pid)
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.process.send_signal(signal.SIGTERM)
+        running.process.communicate(timeout=30)
+        wait_gone(started)
+
+
+def test_status_tells_of_a_stack_that_runs(up: Up) -> None:
+    ran = run(up.directory, "status", "--json", **up.environment)
+    status = strict_json(ran.stdout)
+    assert ran.returncode == 0
+    assert status["redis"]["functions_loaded"] is True
+    assert len(status["workers"]) == 1
+    assert status["jobs"] == {"queued": 0, "leased": 0, "done": 0, "failed": 0}
+
+
+def test_a_second_up_on_the_same_state_is_refused_in_one_line(up: Up) -> None:
+    ran = run(up.directory, "up", "--state", str(up.state), "--port", str(free_port()))
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    assert f"runs already on {up.state} (process {up.process.pid})" in ran.stderr
+
+
+def test_a_taken_port_is_one_line_that_names_it(up: Up) -> None:
+    ran = run(up.directory, "up", "--state", str(up.directory / "other"), "--port", str(up.port))
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    assert f"port {up.port} is taken" in ran.stderr
+
+
+def test_what_ends_is_started_again(up: Up) -> None:
+    for kind in ("watch", "work"):
+        os.kill(up.child(kind), signal.SIGKILL)
+        assert "was killed (signal 9)" in up.until(kind)
+        assert f"{kind} runs again" in up.until("runs again")
+
+
+def test_its_redis_comes_back_on_the_same_port(up: Up) -> None:
+    [server] = [pid for pid in descendants(up.process.pid) if "-server" in Path(f"/proc/{pid}/cmdline").read_text()]
+    os.kill(server, signal.SIGKILL)
+    assert "redis runs again" in up.until("runs again")
+    assert run(up.directory, "policy", "show", "acme", **up.environment).returncode == 0
+
+
+def test_sigterm_stops_everything_and_is_no_failure(tmp_path: Path) -> None:
+    running = Up(tmp_path)
+    running.until("ready")
+    started = descendants(running.process.pid)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(30) == 0
+    running.process.communicate()
+    wait_gone(started)
+
+
+def test_its_children_end_with_it_when_it_is_killed(tmp_path: Path) -> None:
+    running = Up(tmp_path)
+    running.until("ready")
+    started = descendants(running.process.pid)
+    running.process.kill()
+    running.process.communicate()
+    wait_gone(started)
+
+
+def test_central_policy_values_are_checked_kept_and_taken_back(up: Up) -> None:
+    def policy(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return run(up.directory, "policy", *arguments, **up.environment)
+
+    assert policy("set", "acme", "threshold_tokens=40000", "mode=shadow").returncode == 0
+    refused = policy("set", "acme", "threshold_tokens=90000")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert strict_json(policy("show", "acme", "--json").stdout) == {"threshold_tokens": 40000, "mode": "shadow"}
+    policy("set", "acme", "mode=", "threshold_tokens=")
+    assert strict_json(policy("show", "acme", "--json").stdout) == {}
+
+
+@pytest.mark.parametrize("command", ["status", "watch", "work"])
+def test_an_unreachable_redis_is_one_line_and_status_1(tmp_path: Path, command: str) -> None:
+    url = f"sqlite:///{tmp_path}/foldahead.db"
+    ran = run(tmp_path, command, FOLDAHEAD_REDIS_URL="redis://127.0.0.1:1/0", FOLDAHEAD_DATABASE_URL=url)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.splitlines()[-1].startswith("foldahead: Redis")
