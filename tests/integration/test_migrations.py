@@ -1,5 +1,8 @@
 """The database's tables: from empty, and from the version before with all that is in them."""
 
+import os
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -121,3 +124,24 @@ def test_asking_for_the_version_changes_nothing(store_url: str, bare: Store) -> 
     assert schema_status(store_url).version == 0
     with bare.reading() as connection:
         assert inspect(connection).get_table_names() == []
+
+
+def foldahead_db(command: str, url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "foldahead_worker.cli", "db", command],
+        env=os.environ | {"FOLDAHEAD_DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_says_what_is_to_be_done_and_does_it(store_url: str, bare: Store) -> None:
+    before = foldahead_db("status", store_url)
+    assert before.returncode == 1
+    assert "no tables yet" in before.stdout
+    assert "foldahead db upgrade" in before.stdout
+    assert f"from version 0 to {SCHEMA_VERSION}" in foldahead_db("upgrade", store_url).stdout
+    after = foldahead_db("status", store_url)
+    assert (after.returncode, "up to date" in after.stdout) == (0, True)

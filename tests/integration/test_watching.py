@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 import redis
+from kombu.exceptions import OperationalError
 from sqlalchemy import select
 
 from foldahead import wire
@@ -15,7 +16,7 @@ from foldahead_worker.backoff import rest_ms
 from foldahead_worker.means import Chooser, OneKey
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.store import Store
-from foldahead_worker.store.jobs import NEVER_MS
+from foldahead_worker.store.jobs import NEVER_MS, due_unsent
 from foldahead_worker.store.leases import fail, lease
 from foldahead_worker.store.schema import jobs
 from foldahead_worker.store.sessions import load_session
@@ -230,6 +231,21 @@ def test_a_session_whose_state_redis_chokes_on_is_set_aside_and_all_others_are_s
     assert len(watch.woken) == 2
     assert watch.figure("set_aside", where="watch") == 1
     assert watch.switchboard.counts().armed == 0
+
+
+def test_a_broker_that_is_away_is_no_sessions_fault(watch: Watch) -> None:
+    def away(_: object) -> None:
+        raise OperationalError("connection refused")
+
+    chooser = Chooser(OneKey("a key"), rules_only=False)
+    watcher = Watcher(watch.store, watch.switchboard, chooser, away, watch.metrics)
+    for scribe in (Wanting("a"), Wanting("b")):
+        publish(watch.client, scribe, 1)
+    with pytest.raises(OperationalError):
+        watcher.look()
+    assert watch.figure("set_aside", where="watch") == 0
+    assert len(due_unsent(watch.store, 2**60, 2**60)) == 2
+    assert watch.switchboard.look(Wanting("a").member).job
 
 
 def test_a_session_with_a_name_that_no_index_takes_is_refused_where_it_publishes(watch: Watch) -> None:

@@ -303,3 +303,25 @@ def test_a_counter_without_a_room_counts_what_is_pending() -> None:
     talk, history = conversation(), rounds(10)
     shown(talk, history, counter=lambda messages: len(messages) * 1_000)
     assert talk.plan.tokens_before == (len(history) - 2) * 1_000
+
+
+def test_a_provider_that_refuses_view_after_view_is_sent_the_history_until_it_has_grown() -> None:
+    talk, history = conversation(), rounds(10)
+    for turn, end in enumerate((13, 15, 17)):
+        talk.add_ready(summary_of(talk, history, end, key=f"k{end}"))
+        shown(talk, history)
+        if talk.plan.outcome == "swapped":
+            talk.reject(now_ms=turn + 1)
+
+    assert talk.plan.reason == "refused_before"
+    assert shown(talk, history) is history
+
+
+def test_at_the_hard_cap_a_summary_that_misses_its_target_is_better_than_leaving_messages_out() -> None:
+    policy = structs.replace(POLICY, on_hard_cap="truncate")
+    talk, history = conversation(policy), rounds(60)
+    talk.add_ready(summary_of(talk, history, 41))
+    shown(talk, history)
+
+    assert talk.plan.outcome == "swapped"
+    assert talk.plan.tokens_after > policy.target_tokens

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from foldahead_worker.store.jobs import Job, after_want
+from foldahead_worker.store.jobs import AT_ONCE_MS, Job, after_want
 from tests.stores import NOW_MS, a_want
 
 JOB = Job(
@@ -52,7 +52,7 @@ def test_the_hard_cap_opens_a_failed_job_once_with_fresh_attempts():
         "queued",
         "forced",
         0,
-        NOW_MS,
+        AT_ONCE_MS,
     )
     spent = msgspec.structs.replace(again, state="failed", attempts=3)
     assert after_want(spent, a_want(urgency="forced"), stored=False, now_ms=NOW_MS) == spent

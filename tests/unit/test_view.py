@@ -104,6 +104,12 @@ def test_a_system_message_right_behind_the_span_still_follows_a_users() -> None:
     assert faults_of(view, "anthropic") == []
 
 
+def test_a_view_of_pins_alone_still_asks_the_model_to_answer() -> None:
+    history = [user("a"), assistant("b"), user("c")]
+    assert viewed(history, 0, 3, pinned=(1,)) == [SUMMARY, history[1], history[2]]
+    assert viewed(history[:2], 0, 2, pinned=(1,))[-1]["role"] == "user"
+
+
 def test_a_strict_provider_gets_roles_that_alternate() -> None:
     history = [says("a"), says("b", "assistant"), says("c"), says("d", "assistant"), says("e")]
     assert [message["role"] for message in viewed(history, 0, 2, "openai-strict")] == [

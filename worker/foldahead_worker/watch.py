@@ -64,7 +64,13 @@ class Watcher:
             self._metrics.looked(armed.overdue_ms)
             done_apart([armed], lambda one: starts.extend(self._decided(one[0])), self._set_aside)
         if starts:
-            done_apart(starts, self._start, lambda start, error: self._set_aside(start[0], error))
+            opened: list[int] = []
+            done_apart(
+                starts,
+                lambda some: opened.extend(self._start(some)),
+                lambda start, error: self._set_aside(start[0], error),
+            )
+            self._wake_for(opened)
         return len(due)
 
     def _decided(self, armed: Armed) -> list[tuple[Armed, Start]]:
@@ -105,7 +111,15 @@ class Watcher:
         _log.error("set aside: %s", type(error).__name__, exc_info=error, extra=_ids(armed))
         self._switchboard.disarm(armed.member)
 
-    def _start(self, starts: Sequence[tuple[Armed, Start]]) -> None:
+    def _wake_for(self, opened: list[int]) -> None:
+        """A broker that is away is no session's fault: the sweeper sends again what did not go out."""
+        if opened:
+            # Before they are sent: a worker that comes while the row is being written would pass it over (SKIP LOCKED).
+            mark_sent(self._store, opened, now_ms())
+            self._wake(opened)
+
+    def _start(self, starts: Sequence[tuple[Armed, Start]]) -> list[int]:
+        """Writes jobs and waiters down. Returns the jobs that a worker is to be woken for."""
         at_ms = now_ms()
         starts = self._with_parents(starts)
         save_sessions(self._store, [_session_row(armed, at_ms) for armed, _ in starts])
@@ -114,11 +128,7 @@ class Watcher:
         for (armed, start), row in zip(starts, wanted, strict=True):
             self._settle_apart(armed, start, row, at_ms)
             _log.info("decided", extra=_ids(armed) | _ids_of_job(start, row))
-        opened = [row.job_id for row in wanted if row.opened]
-        if opened:
-            # Before they are sent: a worker that comes while the row is being written would pass it over (SKIP LOCKED).
-            mark_sent(self._store, opened, at_ms)
-            self._wake(opened)
+        return [row.job_id for row in wanted if row.opened]
 
     def _with_parents(self, starts: Sequence[tuple[Armed, Start]]) -> list[tuple[Armed, Start]]:
         """A summary whose parent the database has lost is made from the originals alone."""

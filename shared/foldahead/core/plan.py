@@ -28,10 +28,14 @@ def make_plan(history: list[Any], ledger: Ledger, scene: Scene, extract: Extract
     due = scene.forced or scene.cold or now.over_threshold or now.at_hard_cap or now.active.degraded
     if not due:
         return now.unchanged("below_threshold")
+    if now.refused_too_often:
+        return now.unchanged("refused_before")
     if (swap := _best_swap(now)) is not None:
         return swap
     if now.at_hard_cap and scene.may_degrade and (down := way_down(now, extract)) is not None:
-        return down
+        # A summary that misses its target still loses less than leaving messages out.
+        late = _best_swap(now, late=True) if down.outcome == "truncated" else None
+        return late or down
     return now.unchanged(_why_not(now))
 
 
@@ -71,11 +75,11 @@ def _waits_for_thinking(now: Situation) -> bool:
     return now.strips_thinking and open_thinking_turn(now.ledger)
 
 
-def _best_swap(now: Situation) -> Plan | None:
-    """The ready summary that leaves the view smallest, if any is acceptable."""
+def _best_swap(now: Situation, late: bool = False) -> Plan | None:
+    """The ready summary that leaves the view smallest, if any is acceptable; `late`: it need not meet the target."""
     if _waits_for_thinking(now):
         return None
-    plans = [plan for ready in now.scene.ready if (plan := _swapped(now, ready)) is not None]
+    plans = [plan for ready in now.scene.ready if (plan := _swapped(now, ready, late)) is not None]
     return min(plans, key=lambda plan: plan.tokens_after, default=None)
 
 
@@ -89,7 +93,7 @@ def _belongs(now: Situation, ready: Ready) -> bool:
     return not overlapped and (ready.end > active.end or bool(active.degraded))
 
 
-def _swapped(now: Situation, ready: Ready) -> Plan | None:
+def _swapped(now: Situation, ready: Ready, late: bool) -> Plan | None:
     """A swap to this summary, if it may be made and shrinks enough."""
     if not _belongs(now, ready):
         return None
@@ -99,5 +103,5 @@ def _swapped(now: Situation, ready: Ready) -> Plan | None:
     if now.active.degraded and now.below_trigger(plan.tokens_after):
         return plan  # it heals, even if the view grows
     waived = now.scene.forced and now.scene.target_tokens is None
-    enough = waived or plan.tokens_after <= now.target
+    enough = waived or late or plan.tokens_after <= now.target
     return plan if enough and now.is_smaller(plan) else None

@@ -4,6 +4,7 @@ Records and the history give the view byte for byte, in any process, months late
 agent may keep them beside its own transcript.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -41,7 +42,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def identity(self) -> tuple[object, ...]:
         """What makes two records the same fact, whenever and wherever they were made."""
-        return (self.kind, self.start, self.end, self.head_start, self.head_end, self.cache_key, self.reason)
+        put_in = hashlib.sha256(_encode((self.message, self.stubs))).hexdigest()
+        return (self.kind, self.start, self.end, self.head_start, self.head_end, self.cache_key, self.reason, put_in)
 
     @property
     def mark(self) -> str:
@@ -93,15 +95,14 @@ def record_of(
 
 def encode_record(record: Record) -> bytes:
     """A record as JSON. Keys of its message keep their order: a view is the same byte for byte after a round trip."""
-    fields = msgspec.to_builtins(record) | {"v": record.v}
+    return _encode(msgspec.to_builtins(record, enc_hook=plain) | {"v": record.v})
+
+
+def _encode(value: Any) -> bytes:
     try:
-        return msgspec.json.encode(fields)
-    except (
-        UnicodeEncodeError,
-        RecursionError,
-        OverflowError,
-    ):  # no provider takes such a message, yet nothing may fail
-        return msgspec.json.encode(plain(fields))
+        return msgspec.json.encode(value, enc_hook=plain)
+    except (UnicodeEncodeError, RecursionError, OverflowError):
+        return msgspec.json.encode(plain(value))  # no provider takes such a message, yet nothing may fail
 
 
 def decode_record(data: bytes | str) -> Record:

@@ -27,6 +27,11 @@ Extract = Callable[[int, int], str]
 """`extract(end, budget_tokens)`: the summary by rules of the span up to an index."""
 
 
+MOST_REFUSALS = 2
+REFUSED_GROWTH = 2
+"""Times its length at the last refusal that a session must reach before another view is tried."""
+
+
 class Moment(Struct, frozen=True, kw_only=True):
     """What the edge knows and core cannot: the time, and the caller's room for this one view."""
 
@@ -155,6 +160,12 @@ class Situation:
         if not self.below_trigger(self.weight):
             return True
         return self.scene.target_tokens is not None and self.pending.weigh(self.active) >= self.policy.threshold
+
+    @property
+    def refused_too_often(self) -> bool:
+        """A breaker: a provider refused views of this session again and again, and it has not grown much since."""
+        refusals = {record.created_at_ms: record.end for record in self.scene.records if record.withdraws}
+        return len(refusals) >= MOST_REFUSALS and len(self.ledger) < max(refusals.values()) * REFUSED_GROWTH
 
     @property
     def at_hard_cap(self) -> bool:

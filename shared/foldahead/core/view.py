@@ -136,6 +136,10 @@ def compacted(history: Sequence[Any], active: Active, dialect: Dialect, next_rol
         front.extend(_opened(pins, span.message, opening))
         at = span.end
     front = [message for message in front if message is not None]
+    if front and not next_role and role_of(front[-1]) == "assistant":
+        front.append(
+            dialect.user_message(CONTINUATION)
+        )  # a pin behind the summary: the model is to answer all the same
     return _settled(front, next_role, dialect) if dialect.profile.places_system else front
 
 

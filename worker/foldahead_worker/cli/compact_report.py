@@ -42,7 +42,7 @@ def print_report(title: str, session: ImportedSession, result: Compaction) -> No
     """The whole report on standard output."""
     console = out()
     console.print()
-    console.print(Text(title, style="title", overflow="ellipsis", no_wrap=True))
+    console.print(Text(title, style="title"), overflow="ellipsis", no_wrap=True)
     console.print(_headline(result))
     console.print()
     console.print(Padding(_sizes(len(session.messages), result), (0, 0, 0, 2)))

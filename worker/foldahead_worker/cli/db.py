@@ -37,5 +37,7 @@ def upgrade() -> None:
     from foldahead_worker.store.upgrading import upgrade as upgrade_tables
 
     before, after = upgrade_tables(read_settings().database_url)
-    said = "is up to date" if before.version == after.version else f"was of version {before.version}, is of"
-    sys.stdout.write(f"{after.where}: {said}: version {after.version}\n")
+    if before.version == after.version:
+        sys.stdout.write(f"{after.where}: version {after.version}, up to date already\n")
+    else:
+        sys.stdout.write(f"{after.where}: from version {before.version} to {after.version}\n")

@@ -196,7 +196,7 @@ class DemoScreen:
         self._console.print(Text(said, style="title"))
         for line in lines[:SUMMARY_LINES]:
             style = "title" if line.startswith("#") else "faint"
-            self._console.print(Text(f"  {line}", style=style, overflow="ellipsis", no_wrap=True))
+            self._console.print(Text(f"  {line}", style=style), overflow="ellipsis", no_wrap=True)
         if len(lines) > SUMMARY_LINES:
             self._console.print(Text(f"  ... {len(lines) - SUMMARY_LINES} more lines", style="faint"))
 

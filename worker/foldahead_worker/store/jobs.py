@@ -14,6 +14,8 @@ from foldahead_worker.store.summaries import touch_found
 from foldahead_worker.store.waiters import Waiter
 
 _TOLD = ("ready", "shown")
+AT_ONCE_MS = 0
+"""`not_before_ms` of what is due by anybody's clock: hosts do not agree on the time."""
 NEVER_MS = 2**62
 """`not_before_ms` of what only the hard cap opens again."""
 
@@ -69,9 +71,15 @@ def after_want(job: Job, want: Want, stored: bool, now_ms: int) -> Job:
     if stored:
         return job if job.state == "leased" else msgspec.structs.replace(job, state="done")
     raised = want.urgency == "forced" and job.urgency == "ahead"
-    again = msgspec.structs.replace(job, state="queued", deadline_ms=want.deadline_ms, max_attempts=want.max_attempts)
+    again = msgspec.structs.replace(
+        job,
+        state="queued",
+        deadline_ms=want.deadline_ms,
+        max_attempts=want.max_attempts,
+        not_before_ms=AT_ONCE_MS,
+    )
     if job.state == "done" or (job.state == "failed" and raised):
-        return msgspec.structs.replace(again, urgency=want.urgency, attempts=0, not_before_ms=now_ms)
+        return msgspec.structs.replace(again, urgency=want.urgency, attempts=0)
     if job.state == "failed":
         return again if job.not_before_ms <= now_ms and job.attempts < job.max_attempts else job
     urgency: Urgency = "forced" if raised else job.urgency
@@ -199,7 +207,7 @@ def _new_row(key: tuple[str, str], wish: Want, now_ms: int) -> dict[str, object]
         "state": "queued",
         "urgency": wish.urgency,
         "deadline_ms": wish.deadline_ms,
-        "not_before_ms": now_ms,
+        "not_before_ms": AT_ONCE_MS,
         "attempts": 0,
         "max_attempts": wish.max_attempts,
         "token": 0,

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, case, fu
 
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead_worker.store.engine import Store
-from foldahead_worker.store.jobs import NEVER_MS
+from foldahead_worker.store.jobs import AT_ONCE_MS, NEVER_MS
 from foldahead_worker.store.rows import all_of, chunks, columns_of
 from foldahead_worker.store.schema import JobState, Urgency, jobs
 from foldahead_worker.store.spend import Bill, settle
@@ -211,7 +211,7 @@ def expire(store: Store, seen: LeaseSeen, now_ms: int) -> JobState | None:
             now_ms,
             jobs.c.heartbeat == seen.heartbeat,
             state=case((last, "failed"), else_="queued"),
-            not_before_ms=now_ms,
+            not_before_ms=AT_ONCE_MS,
             reason=LEASE_LOST,
         )
         if state is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, case, func, select
 from sqlalchemy.sql.base import Executable
 
 from foldahead_worker.store.engine import Store
@@ -102,8 +102,10 @@ def _named(job_ids: Sequence[int]) -> Executable:
 
 
 def _oldest_due_age_ms(connection: Connection, now_ms: int) -> int:
-    due = (jobs.c.state == "queued", jobs.c.not_before_ms <= now_ms)
-    oldest = connection.scalar(select(func.min(jobs.c.not_before_ms)).where(*due))
+    row = jobs.c
+    due = (row.state == "queued", row.not_before_ms <= now_ms)
+    since_ms = case((row.not_before_ms > row.updated_at_ms, row.not_before_ms), else_=row.updated_at_ms)
+    oldest = connection.scalar(select(func.min(since_ms)).where(*due))
     return 0 if oldest is None else max(0, now_ms - oldest)
 
 
