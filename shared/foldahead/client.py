@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from foldahead import keys
 from foldahead.core.dialects import get_dialect
 from foldahead.core.policy import Policy
 from foldahead.link import Link, LinkCounters
@@ -21,7 +22,6 @@ MOST_SESSIONS = 10_000
 """Sessions kept in a process; the one not used for longest goes first, and is opened again by `resume`."""
 IDLE_S = 3_600.0
 """A session not asked for so long is given up as well: it holds on to the agent's messages."""
-MOST_NAME_BYTES = 512
 
 _log = logging.getLogger("foldahead")
 
@@ -58,8 +58,8 @@ class Foldahead:
         """
         chosen = get_dialect(dialect)
         for value, what in ((name, "session name"), (workspace, "workspace")):
-            if not value or len(value.encode("utf-8", "surrogatepass")) > MOST_NAME_BYTES:
-                raise ValueError(f"{what}: expected 1 to {MOST_NAME_BYTES} bytes, got {value[:40]!r}")
+            if not value or len(value.encode("utf-8", "surrogatepass")) > keys.MOST_NAME_BYTES:
+                raise ValueError(f"{what}: expected 1 to {keys.MOST_NAME_BYTES} bytes, got {value[:40]!r}")
         with self._lock:
             session = self._sessions.get((workspace, name))
             if session is None or session.closed:

@@ -16,7 +16,7 @@ from functools import cache
 
 from foldahead import wire
 from foldahead.bell import Bell
-from foldahead.calls import Call, forget_call, resume_call
+from foldahead.calls import Call, close_call, forget_call, resume_call
 from foldahead.courier import Courier, Errand, LinkCounters
 from foldahead.errors import Unreachable
 from foldahead.line import Line
@@ -83,6 +83,14 @@ class Link:
             raise errand.error
         if not errand.done.is_set():
             raise Unreachable(f"Redis did not answer within {timeout_s:g} s")
+
+    def leave(self, session: Correspondent) -> None:
+        """Say that a session wants no work any more, unless another process goes on with it. Does not wait."""
+        with self._mutex:
+            if not self._closed and self._start_thread():
+                call = close_call(session.member, self._courier.incarnation)
+                self._errands.append(Errand(call, session, time.monotonic()))
+                self._bell.ring()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until Redis has acknowledged all that was announced. Returns whether it did in time."""

@@ -4,6 +4,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from foldahead import wire
 from foldahead.core.conversation import Conversation
 from foldahead.core.events import Event, encode_event
@@ -51,6 +53,12 @@ class Outbox:
         """How the session stands now."""
         self._delta = delta
 
+    def want_nothing(self) -> bool:
+        """No more work is wanted. Returns whether the servers know of the session at all."""
+        if self._delta is not None:
+            self._delta = msgspec.structs.replace(self._delta, due_in_s=None, upload=False)
+        return self._delta is not None
+
     def tell(self, event: Event, now_ms: int) -> None:
         """An event to be kept."""
         self._events.append(encode_event(event, self._workspace, now_ms))
@@ -82,18 +90,18 @@ class Outbox:
 
     def head(self, at: int) -> bytes | None:
         """The chain head before message `at`."""
-        heads = self._conversation.ledger.heads
+        heads = self._conversation.ledger.settled_heads
         return heads[at] if 0 <= at < len(heads) else None
 
     def bodies(self, start: int) -> Iterator[tuple[bytes, bytes]]:
         """(head after, canonical body) from message `start` on; encoded as they are asked for."""
         with self.lock:
             ledger, messages = self._conversation.ledger, self._conversation.seen()
-        end = len(messages)
+        end = min(len(messages), len(ledger.settled_heads) - 1)
         while start < end:
             upto = min(end, start + _BODIES_AT_ONCE)
             chunk = bodies_of(messages, ledger, start, upto)
-            yield from zip(ledger.heads[start + 1 :], chunk, strict=False)
+            yield from zip(ledger.settled_heads[start + 1 :], chunk, strict=False)
             if len(chunk) < upto - start:
                 self.edit_noticed = True
                 return

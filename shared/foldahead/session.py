@@ -11,17 +11,16 @@ import msgspec
 from foldahead import keys, wire
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialect import Dialect
+from foldahead.core.envelope import request_with
 from foldahead.core.events import CompactionFailed, SessionRejected, events_of, safe_message
 from foldahead.core.plan import Plan
 from foldahead.core.policy import Mode, Policy, policy_from
 from foldahead.core.record import Record, decode_record
-from foldahead.core.view import MOST_BREAKPOINTS
 from foldahead.core.weigh import Counter
 from foldahead.errors import InvalidHistory, InvalidPolicy, SessionClosed, UnusableRecord
 from foldahead.outbox import Outbox
 
 _log = logging.getLogger("foldahead")
-_DROP_BLOCK_BETA = "thinking-binding-controls-2026-08-01"
 
 
 class Carrier(Protocol):
@@ -31,6 +30,7 @@ class Carrier(Protocol):
     def resume(self, session: Outbox, timeout_s: float) -> wire.Answer | None: ...
     def flush(self, timeout_s: float) -> bool: ...
     def forget(self, session: Outbox, timeout_s: float) -> None: ...
+    def leave(self, session: Outbox) -> None: ...
 
 
 class Session:
@@ -93,18 +93,8 @@ class Session:
         if "messages" not in kwargs:
             raise TypeError("request: expected messages=[...] among the arguments")
         self._conversation.model = str(kwargs.get("model") or "")
-        history = kwargs["messages"]
-        view = self.view(history)
-        if view is history:
-            return kwargs
-        dialect = self._conversation.dialect
-        outside = dialect.breakpoints(kwargs.get("system")) + dialect.breakpoints(kwargs.get("tools"))
-        kwargs["messages"] = dialect.limit_breakpoints(view, MOST_BREAKPOINTS - outside) if outside else view
-        if self._conversation.policy.tail_thinking == "drop_block" and isinstance(kwargs.get("thinking"), dict):
-            kwargs["betas"] = [*(kwargs.get("betas") or ()), _DROP_BLOCK_BETA]
-            binding = {"prefix_mismatch_behavior": "drop_block"}
-            kwargs["thinking"] = {**kwargs["thinking"], "block_binding": binding}
-        return kwargs
+        view = self.view(kwargs["messages"])
+        return request_with(view, kwargs, self._conversation.dialect, self._conversation.policy)
 
     def publish(self, history: list[Any], usage: Any = None, turn_id: str | int | None = None) -> None:
         """Tell the servers how the session stands after a turn. Never waits.
@@ -240,8 +230,16 @@ class Session:
         return self._closed
 
     def close(self) -> None:
-        """Give the session up in this process; what was published stays."""
+        """Give the session up in this process, without waiting: a job that nobody else waits for is cancelled.
+
+        What was told stays, and goes out first; the session can be opened again and resumed.
+        """
+        if self._closed:
+            return
         self._closed = True
+        if self._outbox.want_nothing():
+            self._carrier.announce(self._outbox)
+            self._carrier.leave(self._outbox)
 
     def start_afresh_in_child(self) -> None:
         """After a fork: another thread of the parent may have held a lock at that moment."""

@@ -12,9 +12,14 @@ from foldahead import Foldahead, Policy, Session
 from foldahead.core.dialects import get_dialect
 from foldahead.core.replay import replay
 from foldahead.core.record import decode_record
+from foldahead_worker.clock import now_ms
 from foldahead_worker.settling import settled
 from foldahead_worker.store.events import events_after
 from foldahead_worker.store.records import records_of
+from foldahead_worker.store.status import status
+from foldahead_worker.summarizers.extract import ExtractSummarizer
+from foldahead_worker.summarizers.protocol import Summarizer
+from foldahead_worker.summarizers.slowed import SlowedSummarizer
 from tests.services import Services, running_services
 from tests.waiting import wait_until
 
@@ -294,3 +299,61 @@ def test_shadow_mode_does_all_but_the_swap(services: Services, fold: Foldahead) 
 
     assert services.wakeups
     assert [len(view) for view in views] == list(range(1, 33, 2))
+
+
+def test_a_session_that_closes_cancels_the_job_that_nobody_else_waits_for(
+    redis_url: str, tmp_path: Path, fold: Foldahead
+) -> None:
+    def slow() -> Summarizer:
+        return SlowedSummarizer(ExtractSummarizer(), 30)
+
+    with running_services(redis_url, f"sqlite:///{tmp_path}/foldahead.db", slow) as services:
+        session, history = fold.session("s", policy=POLICY), opening()
+        for turn in range(12):
+            add_turn(history, turn)
+        session.publish(history)
+        wait_until(lambda: status(services.store, now_ms()).leased == 1)
+
+        session.close()
+
+        wait_until(lambda: status(services.store, now_ms()).leased == 0, timeout_s=15)
+        assert status(services.store, now_ms()).done == 0
+
+
+def test_what_a_fresh_process_records_before_its_first_publish_is_kept(
+    services: Services, fold: Foldahead, redis_url: str
+) -> None:
+    steady, history = fold.session("s", policy=POLICY), opening()
+    for turn in range(16):
+        add_turn(history, turn)
+    steady.publish(history)
+    wait_settled(steady, services, history)
+    fold.close()
+
+    swapping = Foldahead(redis_url)
+    session = swapping.session("s", policy=POLICY)
+    session.resume(history, timeout=2)
+    view = session.view(history)
+    assert session.flush(5)
+    swapping.close()
+
+    other = Foldahead(redis_url)
+    later = other.session("s", policy=POLICY)
+    later.resume(history, timeout=2)
+    assert later.records == session.records
+    assert later.view(history) == view
+    other.close()
+
+
+def test_a_forgotten_session_does_not_come_back(services: Services, fold: Foldahead) -> None:
+    session, history = fold.session("s", workspace="acme", policy=POLICY), opening()
+    for turn in range(12):
+        add_turn(history, turn)
+    session.publish(history)
+    session.flush(5)
+
+    session.forget(timeout=2)
+    fold.session("other").publish(history)
+    assert fold.flush(5)
+
+    assert not services.client.keys("fold:1:s:acme/s:*")

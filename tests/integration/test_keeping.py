@@ -1,6 +1,7 @@
 """What watchers keep of what agents report: in the order it was made, once, and whoever else reports nonsense."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -63,7 +64,7 @@ def an_event(member: str, turn_id: str = "7") -> bytes:
 def left_by_a_dead_watcher(client: "redis.Redis", switchboard: Switchboard, count: int) -> None:
     """The first entries were given to a watcher that is gone, long enough ago for another to take them."""
     entries = switchboard.inbox.read("dead", count, 20)
-    ids = [entry.entry_id for entry in entries]
+    ids: list[Any] = [entry.entry_id for entry in entries]
     client.xclaim(keys.INBOX_STREAM, GROUP, "dead", 0, ids, idle=61_000, justid=True)
 
 

@@ -245,7 +245,9 @@ def test_a_broker_that_is_away_is_no_sessions_fault(watch: Watch) -> None:
         watcher.look()
     assert watch.figure("set_aside", where="watch") == 0
     assert len(due_unsent(watch.store, 2**60, 2**60)) == 2
-    assert watch.switchboard.look(Wanting("a").member).job
+    seen = watch.switchboard.look(Wanting("a").member)
+    assert seen is not None
+    assert seen.job
 
 
 def test_a_session_with_a_name_that_no_index_takes_is_refused_where_it_publishes(watch: Watch) -> None:

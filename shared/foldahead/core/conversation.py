@@ -11,7 +11,7 @@ from typing import Any
 from foldahead.core import bulletin
 from foldahead.core.ahead import Foresight
 from foldahead.core.calibration import learn, overhead_tokens
-from foldahead.core.cut import Cut, current_cut
+from foldahead.core.cut import Cut, current_cut, tail_start
 from foldahead.core.dialect import Dialect
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
@@ -20,7 +20,7 @@ from foldahead.core.plan import Plan, Scene, make_plan
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record
 from foldahead.core.recorded import Recorded
-from foldahead.core.scene import Moment, window_exceeded
+from foldahead.core.scene import Moment, window_room_tokens
 from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration, Ready, Standing
 from foldahead.core.tracked import TrackedHistory
@@ -196,10 +196,12 @@ class Conversation:
         faulty = any(fault.index >= mended_to for fault in reversed(self.ledger.faults))
         if asked or faulty or self.policy.age_observations or self.degraded or (moment.cold and self.ready):
             return None
-        known = self._known()
-        tail = known.tail
-        pending = int(known.slope * pending_estimate(self.ledger, self.active, tail))
-        if pending >= self.policy.threshold or window_exceeded(self.ledger, self._scene(moment), tail, pending):
+        slope = self.calibration.slope
+        tail = tail_start(self.ledger, self.policy, slope)
+        pending = int(slope * pending_estimate(self.ledger, self.active, tail))
+        overhead = overhead_tokens(self.calibration)
+        room = window_room_tokens(self.ledger, tail, self.policy, self.model, slope, overhead)
+        if pending >= self.policy.threshold or (room is not None and pending > room):
             return None
         return Plan(reason="below_threshold", active=self.active, tokens_before=pending, tokens_after=pending)
 
@@ -270,6 +272,7 @@ class Conversation:
 
     def standing(self, turn_id: str | None = None) -> Standing:
         """How the session stands: counts and heads for the servers."""
+        self.ledger.settle()
         return bulletin.standing_of(self._known(), turn_id)
 
     def wants_work(self, standing: Standing) -> bool:

@@ -17,6 +17,9 @@ from foldahead.core.pairing import Fault, Pairing, Step
 from foldahead.core.tokens import estimate
 from foldahead.core.wrapper import is_ours
 
+MOST_DEFERRED = 256
+"""Messages whose hashing is put off at the most."""
+
 
 class Traits(Struct, frozen=True):
     """What decisions need to know of one message."""
@@ -34,17 +37,18 @@ class Ledger:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.heads: list[bytes] = [canonical.first_head(dialect.canonical)]
+        self.settled_heads: list[bytes] = [canonical.first_head(dialect.canonical)]
+        """`heads` of the messages that were hashed so far: what another thread may read."""
         self.traits: list[Traits] = []
         self.tokens: list[int] = [0]
         """`tokens[i]`: estimate of the first i messages together."""
-        self.chars: list[int] = [0]
-        """`chars[i]`: characters of content of the first i messages together."""
         self.turn_starts: list[int] = []
         self.faults: list[Fault] = []
         self._cuttable: list[bool] = []
         self._pairing = Pairing(merges_runs=dialect.profile.merges_runs)
         self._observations = Observations()
+        self._chars: list[int] = [0]
+        self._deferred: list[Step] = []
         self._real_users: list[int] = []
         self._systems: list[int] = []
         self._thinking: list[int] = []
@@ -53,9 +57,21 @@ class Ledger:
         return len(self.traits)
 
     @property
+    def heads(self) -> list[bytes]:
+        """`heads[i]`: the chain head of the first i messages."""
+        self.settle()
+        return self.settled_heads
+
+    @property
     def head(self) -> bytes:
         """The chain head of all messages."""
         return self.heads[-1]
+
+    @property
+    def chars(self) -> list[int]:
+        """`chars[i]`: characters of content of the first i messages together."""
+        self.settle()
+        return self._chars
 
     @property
     def open_calls(self) -> tuple[tuple[int, str], ...]:
@@ -65,27 +81,41 @@ class Ledger:
     @property
     def observations(self) -> dict[tuple[int, int], Observation]:
         """Every tool result that is no stub, by (index of its message, block)."""
+        self.settle()
         return self._observations.all
 
     def append(self, message: Any) -> None:
-        """Take the next message. Raises `InvalidHistory` when it is none; the ledger is then as it was."""
+        """Take the next message. Raises `InvalidHistory` when it is none; the ledger is then as it was.
+
+        What a turn that needs no compaction does not ask for is put off: the hash above all, which costs by length.
+        """
         at = len(self)
         read = self.dialect.read(message, at)
-        traits, tokens, chars = _traits_of(read), estimate(read), characters(read.blocks)
+        traits, tokens = _traits_of(read), estimate(read)
         step = self._pairing.step(read)
-        self.heads.append(canonical.next_head(self.head, canonical.digest(canonical.encode(step.message))))
         self.traits.append(traits)
         self.tokens.append(self.tokens[-1] + tokens)
-        self.chars.append(self.chars[-1] + chars)
         self._cuttable.append(step.cuttable_before)
-        self._observations.add(step.message, at, step.opens_turn)
         self._note_pairing(step, at)
+        self._deferred.append(step)
+        if len(self._deferred) > MOST_DEFERRED:
+            self.settle()
         if traits.real_user:
             self._real_users.append(at)
         if traits.system:
             self._systems.append(at)
         if traits.thinking:
             self._thinking.append(at)
+
+    def settle(self) -> None:
+        """Do what was put off."""
+        deferred, self._deferred = self._deferred, []
+        for step in deferred:
+            at, message = len(self._chars) - 1, step.message
+            digest = canonical.digest(canonical.encode(message))
+            self.settled_heads.append(canonical.next_head(self.settled_heads[-1], digest))
+            self._chars.append(self._chars[-1] + characters(message.blocks))
+            self._observations.add(message, at, step.opens_turn)
 
     def _note_pairing(self, step: Step, at: int) -> None:
         for fault in step.answered_late:
@@ -148,19 +178,22 @@ def ledger_of(messages: list[Any], dialect: Dialect) -> Ledger:
     """The account of a whole history."""
     ledger = Ledger(dialect)
     ledger.extend(messages)
+    ledger.settle()
     return ledger
 
 
 def bodies_of(messages: list[Any], ledger: Ledger, start: int, end: int) -> list[bytes]:
     """The canonical bodies of the messages start..end of the history that a ledger was made of.
 
-    Ends before the first message that no longer gives the head that it had: one that was edited in place.
+    Ends before the first message that no longer gives the head that it had: one that was edited in place. Only
+    looks at what the ledger has settled: it may be called on another thread.
     """
+    heads = ledger.settled_heads
     pairing = Pairing(merges_runs=ledger.dialect.profile.merges_runs)
     found: list[bytes] = []
-    for at in range(ledger.turn_start_at(start), end):
+    for at in range(ledger.turn_start_at(start), min(end, len(heads) - 1)):
         body = canonical.encode(pairing.step(ledger.dialect.read(messages[at], at)).message)
-        if canonical.next_head(ledger.heads[at], canonical.digest(body)) != ledger.heads[at + 1]:
+        if canonical.next_head(heads[at], canonical.digest(body)) != heads[at + 1]:
             break
         if at >= start:
             found.append(body)

@@ -84,21 +84,17 @@ class Plan(Struct, frozen=True, kw_only=True):
     exhausted: bool = False
 
 
-def window_room_tokens(ledger: Ledger, scene: Scene, tail: int) -> int | None:
+def window_room_tokens(
+    ledger: Ledger, tail: int, policy: Policy, model: str, slope: float, overhead_tokens: int
+) -> int | None:
     """Pending tokens that the model's window has room for besides prefix, tail, tools and an output reserve; below 0
     when those alone are too much, None for an unknown window."""
-    known = find_model(scene.model) if scene.model else None
-    window = scene.policy.window_tokens or (known.window_tokens if known else None)
+    known = find_model(model) if model else None
+    window = policy.window_tokens or (known.window_tokens if known else None)
     if window is None:
         return None
     outside = ledger.span_tokens(0, ledger.stable_prefix_end()) + ledger.span_tokens(tail, len(ledger))
-    return window - OUTPUT_RESERVE_TOKENS - scene.overhead_tokens - int(scene.slope * outside)
-
-
-def window_exceeded(ledger: Ledger, scene: Scene, tail: int, pending_tokens: int) -> bool:
-    """The window check: whether the view does not fit."""
-    room = window_room_tokens(ledger, scene, tail)
-    return room is not None and pending_tokens > room
+    return window - OUTPUT_RESERVE_TOKENS - overhead_tokens - int(slope * outside)
 
 
 class Situation:
@@ -111,7 +107,9 @@ class Situation:
         self.policy = scene.policy
         self.tail = tail_start(ledger, scene.policy, scene.slope)
         self.pending = PendingScale(ledger, self.tail, scene.slope)
-        self.window_room = window_room_tokens(ledger, scene, self.tail)
+        self.window_room = window_room_tokens(
+            ledger, self.tail, scene.policy, scene.model, scene.slope, scene.overhead_tokens
+        )
         self.scale = self._scale()
         self.strips_thinking = strips_thinking(scene.policy, scene.model, ledger.dialect)
         self.repaired = self._repairs()

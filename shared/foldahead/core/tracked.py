@@ -40,6 +40,8 @@ class TrackedHistory:
         if len(history) < count:
             return False
         changed = self._changed(history, touched)
+        if changed:
+            self.ledger.settle()
         if not all(bodies_of(history, self.ledger, at, at + 1) for at in changed):
             return False
         self.revision += bool(changed)
@@ -59,6 +61,7 @@ class TrackedHistory:
 
         By fingerprint, and where one differs (a moved cache breakpoint, say) by the digests that count.
         """
+        self.ledger.settle()
         if self._prints[:end] == list(map(fingerprint, history[:end])):
             return True
         return len(bodies_of(history, self.ledger, 0, end)) == end

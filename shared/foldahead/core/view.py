@@ -8,6 +8,7 @@ from msgspec import Struct
 from foldahead.core.dialect import Dialect, role_of
 from foldahead.core.ledger import Ledger
 from foldahead.core.record import Record
+from foldahead.core.tokens import estimate
 
 ACKNOWLEDGEMENT = "Understood."
 """Stands for the assistant where a provider wants it to have spoken."""
@@ -33,6 +34,8 @@ class Active(Struct, frozen=True):
     """Up to here a provider refused what was made of the history: it is neither mended nor elided there again."""
     refused: frozenset[str] = frozenset()
     """Marks of the spans' records that it refused."""
+    weights: tuple[int, ...] = ()
+    """Estimated tokens of what stands for each span; empty: not weighed."""
 
     @property
     def end(self) -> int:
@@ -91,8 +94,10 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
             pins.update(range(record.start, record.end))
         else:
             edits.append(record)
+    spans = sorted(spans, key=lambda span: span.start)
     return Active(
-        spans=tuple(sorted(spans, key=lambda span: span.start)),
+        spans=tuple(spans),
+        weights=tuple(estimate(ledger.dialect.read(span.message, span.start)) for span in spans),
         edits=tuple(edits),
         pins=tuple(sorted(pins)),
         asked=frozenset(asked),

@@ -62,8 +62,9 @@ def pending_estimate(ledger: Ledger, active: Active, tail: int) -> int:
     """Estimated tokens between the stable prefix and `tail`: what stands for spans, pins, and what is between."""
     total = 0
     at = ledger.stable_prefix_end()
-    for span in active.spans:
-        total += ledger.span_tokens(at, max(at, span.start)) + message_tokens(ledger, span.message)
+    weights = active.weights or [message_tokens(ledger, span.message) for span in active.spans]
+    for span, weight in zip(active.spans, weights, strict=True):
+        total += ledger.span_tokens(at, max(at, span.start)) + weight
         total += sum(ledger.span_tokens(pin, pin + 1) for pin in active.pins if span.start <= pin < min(span.end, tail))
         at = max(at, span.end)
     total += ledger.span_tokens(at, tail) if tail > at else 0
