@@ -1,7 +1,7 @@
 """Watcher, keeper, sweeper and worker as threads of the test process, over a real Redis and a real database."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -78,7 +78,7 @@ class Services:
 @contextmanager
 def running_services(
     redis_url: str, database_url: str, summarizer: Callable[[], Summarizer] = ExtractSummarizer
-) -> Iterator[Services]:
+) -> Generator[Services]:
     """Services that run until the block ends."""
     services = Services(redis_url, database_url, summarizer)
     services.start()

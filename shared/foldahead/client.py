@@ -105,7 +105,7 @@ class Foldahead:
             return
         try:
             self._on_event(msgspec.json.decode(event))
-        except Exception:  # the caller's function, on a thread that must live
+        except Exception:  # noqa: BLE001 - the caller's function, on a thread that must live
             _log.exception("foldahead: on_event failed")
 
 

@@ -1,7 +1,6 @@
 """A small fleet at a steady pace; benchmarks/thousand_sessions.py is the same at its full size."""
 
 import argparse
-from pathlib import Path
 
 import pytest
 

@@ -10,8 +10,8 @@ import pytest
 
 from foldahead import Foldahead, Policy, Session
 from foldahead.core.dialects import get_dialect
-from foldahead.core.replay import replay
 from foldahead.core.record import decode_record
+from foldahead.core.replay import replay
 from foldahead_worker.clock import now_ms
 from foldahead_worker.settling import settled
 from foldahead_worker.store.events import events_after
@@ -259,13 +259,15 @@ def test_the_hard_cap_holds_with_redis_away_and_no_call_is_made() -> None:
     fold = Foldahead("redis://127.0.0.1:1/0")
     policy = Policy(threshold_tokens=3_000, hard_cap_tokens=6_000, preserve_recent_turns=3)
     session, history = fold.session("s", policy=policy), opening()
+    view = history
     for turn in range(60):
         view = session.view(history)
         add_turn(history, turn)
         session.publish(history)
 
     assert len(view) < 40
-    assert session.last_record is not None and session.last_record.reason == "extract"
+    assert session.last_record is not None
+    assert session.last_record.reason == "extract"
     fold.close(timeout=0.1)
 
 

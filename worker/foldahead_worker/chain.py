@@ -1,4 +1,4 @@
-"""Whether bodies are the ones that a request's head commits to. Pure: nothing that Redis holds is believed without this."""
+"""Whether bodies are what a request's head commits to. Pure: nothing that Redis holds is believed without this."""
 
 from collections.abc import Sequence
 

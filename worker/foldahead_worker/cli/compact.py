@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from foldahead.asking import Summarize
 from foldahead.core.record import RECORD_VERSION, Record
 from foldahead.errors import InvalidHistory
-from foldahead.oneshot import Compaction, Summarize
+from foldahead.oneshot import Compaction
 from foldahead.oneshot import compact as compact_once
 from foldahead_worker.cli.compact_report import print_report
 from foldahead_worker.cli.faults import BadInput, one_line

@@ -105,9 +105,7 @@ class EmbeddedRedis:
     On Linux the kernel ties the server to the *thread* that called `start`: call it from one that lasts.
     """
 
-    def __init__(
-        self, directory: Path | None = None, port: int | None = None, persistent: bool = False
-    ) -> None:
+    def __init__(self, directory: Path | None = None, port: int | None = None, persistent: bool = False) -> None:
         if persistent and directory is None:
             raise ValueError("a persistent server needs a directory to keep its data in")
         self._directory = directory
@@ -251,9 +249,7 @@ def _wait_until_it_answers(
             if _answering_pid(client) == process.pid:
                 return
             time.sleep(_POLL_S)
-    raise ServerFailed(
-        f"the Redis server on {HOST}:{port} did not answer in {timeout_s:g} s. {_log_tail(log)}"
-    )
+    raise ServerFailed(f"the Redis server on {HOST}:{port} did not answer in {timeout_s:g} s. {_log_tail(log)}")
 
 
 def _answering_pid(client: redis.Redis) -> int | None:
@@ -267,9 +263,7 @@ def _answering_pid(client: redis.Redis) -> int | None:
 
 def _why_it_ended(process: subprocess.Popen[bytes], port: int, log_tail: str) -> EmbeddedRedisError:
     if "already in use" in log_tail:
-        return PortTaken(
-            f"port {port} on {HOST} is taken: choose another, or stop the process that listens there"
-        )
+        return PortTaken(f"port {port} on {HOST} is taken: choose another, or stop the process that listens there")
     return ServerFailed(f"the Redis server ended with status {process.returncode}. {log_tail}")
 
 

@@ -19,15 +19,11 @@ def without_abandoned(lines: list[LogLine], notes: Notes) -> list[LogLine]:
     last = next((index for index in reversed(range(len(lines))) if lines[index].is_message), -1)
     trunk = _trunk(before, last)
     branch_of = _branches(before, trunk)
-    abandoned = {
-        root for root, members in branch_of.items() if _went_back(lines, before[root], members, trunk)
-    }
+    abandoned = {root for root, members in branch_of.items() if _went_back(lines, before[root], members, trunk)}
     gone = {index for root in abandoned for index in branch_of[root]}
     for root in sorted(abandoned):
         count = sum(1 for index in branch_of[root] if lines[index].is_message)
-        notes.add(
-            f"line {lines[root].number}: {count} messages of a branch that the user went back on, passed over"
-        )
+        notes.add(f"line {lines[root].number}: {count} messages of a branch that the user went back on, passed over")
     return [line for index, line in enumerate(lines) if index not in gone]
 
 

@@ -79,9 +79,7 @@ def _is_runs(values: list[Any]) -> bool:
     return is_array(values[0]) or (is_object(values[0]) and messages_key(values[0]) is not None)
 
 
-def _runs(
-    runs: list[Any], at: str, around: dict[str, Any], wanted: str, notes: Notes
-) -> list[ImportedSession]:
+def _runs(runs: list[Any], at: str, around: dict[str, Any], wanted: str, notes: Notes) -> list[ImportedSession]:
     """Every run that can be read; the others are noted. Raises the first one's fault when none can."""
     sessions: list[ImportedSession] = []
     taken: set[str] = set()

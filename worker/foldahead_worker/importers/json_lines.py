@@ -46,15 +46,11 @@ def _a_run_a_line(lines: tuple[Line, ...], wanted: str, notes: Notes) -> list[Im
     for line in lines:
         key = document.messages_key(line.value) if is_object(line.value) else None
         if key is None:
-            notes.add(
-                f"line {line.number}: {named(line.value)}; expected a list of messages in it, passed over"
-            )
+            notes.add(f"line {line.number}: {named(line.value)}; expected a list of messages in it, passed over")
             continue
         name = unique(document.label_of(line.value) or f"line{line.number}", taken)
         try:
-            sessions.append(
-                document.run_of(line.value, key, name, f"line {line.number}: {key}", wanted, notes)
-            )
+            sessions.append(document.run_of(line.value, key, name, f"line {line.number}: {key}", wanted, notes))
         except BadMessage as fault:
             notes.add(f"{fault}; passed over")
     if not sessions:

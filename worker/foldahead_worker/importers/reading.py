@@ -57,9 +57,7 @@ def _bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             too_large = os.fstat(file.fileno()).st_size > MAX_FILE_BYTES
-            data = (
-                b"" if too_large else file.read(MAX_FILE_BYTES + 1)
-            )  # a pipe's size shows in the reading only
+            data = b"" if too_large else file.read(MAX_FILE_BYTES + 1)  # a pipe's size shows in the reading only
     except IsADirectoryError as fault:
         raise FileRefused("is a directory; expected a file") from fault
     except ValueError as fault:  # a NUL in the path

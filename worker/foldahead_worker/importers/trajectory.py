@@ -77,11 +77,7 @@ def _agents_own(messages: list[dict[str, Any]], at: str, notes: Notes) -> list[d
 
 def _as_sent(message: dict[str, Any], sent: tuple[str, ...]) -> dict[str, Any]:
     """The message with a provider's fields only, in their places; nulls go, but for `content`."""
-    kept = {
-        key: value
-        for key, value in message.items()
-        if key in sent and (value is not None or key == "content")
-    }
+    kept = {key: value for key, value in message.items() if key in sent and (value is not None or key == "content")}
     if message["role"] == "tool" and "tool_call_id" not in kept:
         answered = _answered_call(message)
         if answered is not None:
@@ -105,9 +101,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     if "function" in call or "name" not in call:
         return call
     arguments = call.get("arguments")
-    written = (
-        arguments if isinstance(arguments, str) else json.dumps(arguments if arguments is not None else {})
-    )
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments if arguments is not None else {})
     return {
         "id": call.get("id"),
         "type": "function",

@@ -53,9 +53,7 @@ def last_user_text(request: Json) -> str:
     for at in range(len(messages := as_list(request.get("messages")) or []) - 1, -1, -1):
         message = as_object(messages[at]) or {}
         if message.get("role") == "user":
-            return "\n".join(
-                str(block.value.get("text")) for block in blocks_of(message, at) if block.type == "text"
-            )
+            return "\n".join(str(block.value.get("text")) for block in blocks_of(message, at) if block.type == "text")
     return ""
 
 
@@ -80,9 +78,7 @@ def summary(transcript: str, tokens: int) -> str:
     return prose(max(1, tokens - text_tokens(listed)), transcript) + listed
 
 
-def message_answer(
-    scripted: Scripted, request: Json, prefix: Prefix, model: Model, summary_tokens: int
-) -> Answer:
+def message_answer(scripted: Scripted, request: Json, prefix: Prefix, model: Model, summary_tokens: int) -> Answer:
     """Makes the answer to a turn, cut at `max_tokens` as the API cuts it."""
     limit = int(request.get("max_tokens", 0))
     request_digest = digest(request)
@@ -154,9 +150,7 @@ def _stop_details(stop_reason: str) -> Json | None:
     return {"type": "refusal", "category": None, "explanation": "The stand-in was told to refuse."}
 
 
-def compaction_answer(
-    scripted: Scripted, request: Json, prefix: Prefix, model: Model, summary_tokens: int
-) -> Answer:
+def compaction_answer(scripted: Scripted, request: Json, prefix: Prefix, model: Model, summary_tokens: int) -> Answer:
     """Makes the answer to a compaction request: one block, or none with the reason why it ended."""
     stop_reason = scripted.stop_reason or "compaction"
     transcript = json.dumps(request.get("messages"), ensure_ascii=False)

@@ -74,9 +74,7 @@ def _content_faults(message: Json, role: str, path: str, tolerance: Tolerance) -
 def is_blank(blocks: Iterable[Any]) -> bool:
     """Says whether a content list holds white space and nothing else."""
     return all(
-        (block := as_object(value)) is not None
-        and block.get("type") == "text"
-        and not str(block.get("text")).strip()
+        (block := as_object(value)) is not None and block.get("type") == "text" and not str(block.get("text")).strip()
         for value in blocks
     )
 
@@ -163,9 +161,7 @@ def _result_faults(block: Json, path: str, tolerance: Tolerance) -> list[Fault]:
     nested = as_list(content)
     if nested is None:
         return [Fault(f"{path}.content", "a result's content is a string or a list of blocks")]
-    return block_list_faults(
-        nested, RESULT_BLOCKS, "a tool result", f"{path}.content", tolerance, empty_text=True
-    )
+    return block_list_faults(nested, RESULT_BLOCKS, "a tool result", f"{path}.content", tolerance, empty_text=True)
 
 
 def _source_faults(block: Json, kind: str, path: str) -> list[Fault]:

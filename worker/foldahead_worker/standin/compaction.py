@@ -108,9 +108,7 @@ def tool_changes(request: Json) -> list[Json]:
             elif block.type in _TOOL_CHANGES:
                 plain = as_object(without_cache_control(block.value)) or {}
                 by_tool[_tool_name(plain)] = plain
-    offered = {
-        str(tool.get("name")) for tool in as_list(request.get("tools")) or [] if not tool.get("defer_loading")
-    }
+    offered = {str(tool.get("name")) for tool in as_list(request.get("tools")) or [] if not tool.get("defer_loading")}
     return [
         change
         for name, change in sorted(by_tool.items())

@@ -55,9 +55,7 @@ def _is_first(block: Block, messages: Sequence[object]) -> bool:
     return False
 
 
-def compaction_request_faults(
-    request: Json, turns: Sequence[Turn], betas: Collection[str] | None
-) -> list[Fault]:
+def compaction_request_faults(request: Json, turns: Sequence[Turn], betas: Collection[str] | None) -> list[Fault]:
     """Judges a request that carries the `compaction` parameter; nothing for one that does not."""
     config = request.get("compaction")
     if config is None:

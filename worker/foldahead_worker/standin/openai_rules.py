@@ -20,9 +20,7 @@ _SHAPES: Final[dict[str, Shape]] = {
     "developer": read_shape("role! content! name"),
     "user": read_shape("role! content! name"),
     # `reasoning_content` comes back to the providers that gave it (DeepSeek and others with this dialect).
-    "assistant": read_shape(
-        "role! content? name tool_calls? refusal? audio? function_call? reasoning_content?"
-    ),
+    "assistant": read_shape("role! content? name tool_calls? refusal? audio? function_call? reasoning_content?"),
     "tool": read_shape("role! content! tool_call_id! name"),
     "function": read_shape("role! content? name!"),
 }

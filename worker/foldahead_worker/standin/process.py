@@ -90,9 +90,7 @@ class RunningStandIn:
             return json.load(response)
 
 
-def start_standin(
-    options: Options | None = None, *, port: int = 0, timeout_s: float = 20.0
-) -> RunningStandIn:
+def start_standin(options: Options | None = None, *, port: int = 0, timeout_s: float = 20.0) -> RunningStandIn:
     """Starts a stand-in on a loopback port (0: a free one) and waits until it answers.
 
     It ends with this process at the latest: it watches a pipe that the end of this process closes.

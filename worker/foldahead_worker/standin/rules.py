@@ -150,9 +150,7 @@ def _cache_controls(value: object, path: str) -> Iterator[str]:
 
 
 def _cache_faults(body: Json) -> list[Fault]:
-    places = [
-        place for name in ("tools", "system", "messages") for place in _cache_controls(body.get(name), name)
-    ]
+    places = [place for name in ("tools", "system", "messages") for place in _cache_controls(body.get(name), name)]
     found = cache_control_faults(body, "")
     if body.get("cache_control") is not None:
         places.append("cache_control")

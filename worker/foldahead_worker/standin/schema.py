@@ -67,9 +67,7 @@ NESTED_BLOCKS: Final[dict[str, Shape]] = {
 }
 
 SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
-SERVER_RESULTS: Final = frozenset(
-    name for name in BLOCKS if name.endswith("_tool_result") and name != "tool_result"
-)
+SERVER_RESULTS: Final = frozenset(name for name in BLOCKS if name.endswith("_tool_result") and name != "tool_result")
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 _USER = frozenset({"text", "image", "document", "search_result", "tool_result", "container_upload"})

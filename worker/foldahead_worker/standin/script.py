@@ -82,9 +82,7 @@ class Script:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def take(
-        self, kind: Kind, model: str, last_user_text: str, api_key: str, errors_only: bool
-    ) -> Scripted | None:
+    def take(self, kind: Kind, model: str, last_user_text: str, api_key: str, errors_only: bool) -> Scripted | None:
         """Takes the answer for a call; with `errors_only` one whose status comes before any judging."""
         for at, entry in enumerate(self._entries):
             if not entry.matches(kind, model, last_user_text, api_key):

@@ -145,9 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(200, {"queued": self.server.service.add_script(entries)})
 
     def _error(self, refusal: Refusal) -> None:
-        self._json(
-            refusal.status, error_body(refusal.type, refusal.message, refusal.error_code, "req_standin")
-        )
+        self._json(refusal.status, error_body(refusal.type, refusal.message, refusal.error_code, "req_standin"))
 
     def _json(self, status: int, value: Json) -> None:
         self._bytes(status, json.dumps(value, ensure_ascii=False).encode())

@@ -61,9 +61,7 @@ def error_body(error_type: str, message: str, error_code: str | None, request_id
 
 def _block_events(index: int, block: Json) -> Iterator[Event]:
     opened, deltas = _opened(block)
-    yield Event(
-        "content_block_start", {"type": "content_block_start", "index": index, "content_block": opened}
-    )
+    yield Event("content_block_start", {"type": "content_block_start", "index": index, "content_block": opened})
     for delta, text in deltas:
         data: Json = {"type": "content_block_delta", "index": index, "delta": delta}
         yield Event("content_block_delta", data, text_tokens(text))
