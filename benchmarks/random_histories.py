@@ -13,7 +13,12 @@ from typing import Any
 DIALECTS = ("anthropic", "openai", "openai-strict")
 _WORDS = "a row that was read before it was written so the second reader waits for a flush that nobody asked for".split()
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-_RESULT_CHARS = (40, 300, 1_200, 3_000)
+_RESULT_CHARS = (60, 600, 2_400, 9_000)
+_MODELS = {
+    "anthropic": ("claude-haiku-4-5", "claude-sonnet-5-5"),  # the second binds thinking to what was before it
+    "openai": ("",),
+    "openai-strict": ("",),
+}
 
 Messages = list[dict[str, Any]]
 
@@ -21,9 +26,10 @@ Messages = list[dict[str, Any]]
 @dataclass
 class RandomHistory:
     """A history in a dialect. `requests`: lengths at which the agent sends it; `wishes`: what each user message says,
-    by its index."""
+    by its index. `model`: the agent's."""
 
     dialect: str
+    model: str = ""
     messages: Messages = field(default_factory=list)
     requests: list[int] = field(default_factory=list)
     wishes: dict[int, str] = field(default_factory=dict)
@@ -34,9 +40,9 @@ class RandomHistory:
         last = len(self.requests) - 1
         return [self.requests[round(last * part / count)] for part in range(1, count + 1)]
 
-    def wishes_up_to(self, length: int) -> list[str]:
-        """What the user said in the first so many messages."""
-        return [wish for at, wish in self.wishes.items() if at < length]
+    def wishes_up_to(self, length: int) -> list[tuple[int, str]]:
+        """What the user said in the first so many messages, and where."""
+        return [(at, wish) for at, wish in self.wishes.items() if at < length]
 
 
 def random_history(seed: int, *, orphaned: bool = False) -> RandomHistory:
@@ -51,7 +57,8 @@ def random_history(seed: int, *, orphaned: bool = False) -> RandomHistory:
 class _Teller:
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
-        self.history = RandomHistory(DIALECTS[seed % len(DIALECTS)])
+        dialect = DIALECTS[seed % len(DIALECTS)]
+        self.history = RandomHistory(dialect, self._chance.choice(_MODELS[dialect]))
         self._anthropic = self.history.dialect == "anthropic"
         self._reuses_ids = self._one_in(4)
         self._wish = 0

@@ -3,8 +3,12 @@
     python -m benchmarks.three_chunks
 
 The histories are those of fixed seeds; 135 of them hold results whose calls were lost. Each goes through a session twice:
-with a scripted model, and with summaries by rules. Every view is judged by the judges of the stand-in API. A user message
-is kept if the view holds it, and summarised if the summariser was shown it (by rules: if the summary holds it).
+with a scripted model, and with summaries by rules. Every view is judged by the judges of the stand-in API.
+
+Over the threshold a compaction is due, unless a rule of ours has it wait: a tool turn with thinking is open and the
+agent's model binds thinking to what is before it, or the money saved does not pay for it. A user message is accounted
+for if the view holds it, or if a summary in the view was made from it: a text if its writer was shown the message, one
+by rules if it was made of the messages themselves. What was left out by truncation is lost.
 """
 
 import argparse
@@ -24,7 +28,7 @@ from foldahead_worker.standin import openai_rules, rules
 
 HISTORIES, WITH_ORPHANS, CHUNKS = 500, 135, 3
 LEAST_COMPACTED = 0.9
-POLICY = Policy(threshold_tokens=2_000, hard_cap_tokens=8_000, preserve_recent_turns=3, min_span_tokens=200)
+POLICY = Policy(threshold_tokens=6_000, hard_cap_tokens=24_000, preserve_recent_turns=3, min_span_tokens=200)
 _NUMBERED = re.compile(r"\[summary (\d+)\]")
 
 
@@ -59,12 +63,20 @@ class Tally:
     orphaned: int = 0
     views: int = 0
     invalid: int = 0
-    due: int = 0
+    over: int = 0
+    waiting: int = 0
+    no_gain: int = 0
     compacted: int = 0
     said: int = 0
+    verbatim: int = 0
     lost: int = 0
     outcomes: Counter[str] = field(default_factory=Counter[str])
     faults: list[str] = field(default_factory=list)
+
+    @property
+    def due(self) -> int:
+        """Views over the threshold for which no rule said to wait."""
+        return self.over - self.waiting - self.no_gain
 
     @property
     def compacted_share(self) -> float:
@@ -87,27 +99,64 @@ def feed(told: RandomHistory, tally: Tally, summarize: Notebook | None, policy: 
     for length in told.chunks(CHUNKS):
         history = told.messages[:length]
         session.publish(history)
-        view = session.view(history)
+        view = session.request(model=told.model, messages=history)["messages"]
         tally.views += 1
         if faults := faults_of(view, told.dialect):
             tally.invalid += 1
             tally.faults.append(f"{told.dialect}, {length} messages: {faults[0]}")
-        plan = session.plan
-        if plan.tokens_before >= policy.threshold:
-            tally.due += 1
-            tally.compacted += plan.outcome != "unchanged"
-        tally.outcomes[plan.outcome if plan.outcome != "unchanged" else plan.reason] += 1
-        _account_for(told.wishes_up_to(length), view, summarize, tally)
+        _account_for_size(session, history, told.dialect, tally)
+        _account_for_words(session, told, length, view, summarize, tally)
 
 
-def _account_for(wishes: Sequence[str], view: Sequence[Any], summarize: Notebook | None, tally: Tally) -> None:
-    """Every user message is in the view or was shown to what made a summary in it."""
+def _account_for_size(session: LocalSession, history: Sequence[Any], dialect: str, tally: Tally) -> None:
+    """Whether a compaction was due, and made."""
+    plan = session.plan
+    tally.outcomes[plan.outcome if plan.outcome != "unchanged" else plan.reason] += 1
+    if plan.tokens_before < POLICY.threshold:
+        return
+    tally.over += 1
+    if plan.outcome != "unchanged":
+        tally.compacted += 1
+    elif plan.reason == "open_thinking_turn" and dialect == "anthropic" and in_thinking_turn(history):
+        tally.waiting += 1
+    elif session.declined.startswith("not worth it"):
+        tally.no_gain += 1
+    else:
+        tally.faults.append(f"due and not compacted: {plan.reason} {session.declined}")
+
+
+def in_thinking_turn(history: Sequence[Any]) -> bool:
+    """Whether a history ends with results of a tool turn, in which the assistant has thought; by a rule of our own."""
+    thought = False
+    for message in reversed(history):
+        content = message["content"] if isinstance(message["content"], list) else [{"type": "text"}]
+        kinds = {block["type"] for block in content}
+        thought = thought or "thinking" in kinds
+        if message["role"] == "user" and kinds - {"tool_result"}:
+            return thought and message is not history[-1]
+    return thought
+
+
+def _account_for_words(
+    session: LocalSession,
+    told: RandomHistory,
+    length: int,
+    view: Sequence[Any],
+    summarize: Notebook | None,
+    tally: Tally,
+) -> None:
+    """Every user message is in the view, or a summary in it was made from it."""
     shown = json.dumps(list(view), ensure_ascii=False)
-    behind = shown + (summarize.shown_for(shown) if summarize else "")
-    tally.said += len(wishes)
-    lost = [wish for wish in wishes if wish.rstrip(".") not in behind]
-    tally.lost += len(lost)
-    tally.faults += [f"neither kept nor summarised: {wish[:40]}" for wish in lost]
+    behind = summarize.shown_for(shown) if summarize else ""
+    by_rules = [span for span in session.spans if span.kind == "swapped" and (not summarize or span.reason == "extract")]
+    for at, wish in told.wishes_up_to(length):
+        tally.said += 1
+        words = wish.rstrip(".")
+        if words in shown:
+            tally.verbatim += 1
+        elif words not in behind and not any(span.start <= at < span.end for span in by_rules):
+            tally.lost += 1
+            tally.faults.append(f"neither kept nor summarised: {wish[:40]}")
 
 
 WAYS: dict[str, Callable[[], Notebook | None]] = {"text (scripted)": Notebook, "extract": lambda: None}
@@ -127,13 +176,17 @@ def row_of(way: str, tally: Tally) -> Row:
     return {
         "way": way,
         "histories": tally.histories,
-        "with orphans": tally.orphaned,
+        "orphans": tally.orphaned,
         "views": tally.views,
         "invalid": tally.invalid,
+        "over": tally.over,
+        "waiting": tally.waiting,
+        "no gain": tally.no_gain,
         "due": tally.due,
         "compacted": tally.compacted,
-        "compacted %": round(100 * tally.compacted_share, 1),
-        "user messages": tally.said,
+        "%": round(100 * tally.compacted_share, 1),
+        "said": tally.said,
+        "verbatim %": round(100 * tally.verbatim / tally.said, 1),
         "lost": tally.lost,
     }
 
@@ -154,7 +207,14 @@ def run(histories: int, with_orphans: int) -> Report:
         [row_of(way, tally) for way, tally in found.items()],
         {"threshold_tokens": POLICY.threshold, "hard_cap_tokens": POLICY.hard_cap_tokens, "seeds": f"0..{histories - 1}"},
         targets,
-        [*outcomes, *(fault for tally in found.values() for fault in tally.faults[:20])],
+        [
+            "over: views over the threshold; waiting: of them, for the end of an open tool turn with thinking; no gain: of"
+            " them, the money saved would not pay for it; due: the rest",
+            "said: user messages, counted for each view; verbatim: word for word in the view; lost: neither there nor"
+            " in what a summary was made from",
+            *outcomes,
+            *(fault for tally in found.values() for fault in tally.faults[:20]),
+        ],
     )
 
 

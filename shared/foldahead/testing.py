@@ -57,7 +57,7 @@ class LocalSession:
 
     `summarize` gets the whole prompt and gives the text (None: summaries are made by rules). What is asked for at one
     publish is ready `delay_turns` publishes later; 0: at once. `failures` says why there was no summary; it is asked
-    for again after one publish, then two, then four ...
+    for again after one publish, then two, then four ... `declined` says why the last publish asked for none.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class LocalSession:
         self._texts: dict[str, str] = {}
         self._not_before_turn = 0
         self.failures: list[str] = []
+        self.declined = ""
 
     @property
     def plan(self) -> Plan:
@@ -91,6 +92,11 @@ class LocalSession:
         """The record of the span that the view shows a summary for; None while there is none."""
         spans = self._conversation.active.spans
         return spans[-1] if spans else None
+
+    @property
+    def spans(self) -> Sequence[Record]:
+        """The records of what stands for a span in the view, oldest first."""
+        return self._conversation.active.spans
 
     def view(self, history: list[Any], target_tokens: int | None = None, counter: Counter | None = None) -> list[Any]:
         """What to send in place of the history."""
@@ -113,10 +119,13 @@ class LocalSession:
         self._turn += 1
         standing = conversation.standing(turn_id)
         rested = self._turn >= self._not_before_turn
+        self.declined = ""
         if rested and not self._pending and conversation.wants_work(standing):
             decision = decide(standing, "local", self._means())
             if isinstance(decision, Start):
                 self._ask(history, decision.request)
+            else:
+                self.declined = decision.reason
         for pending in list(self._pending):
             if pending.after_turn <= self._turn:
                 self._pending.remove(pending)

@@ -213,7 +213,6 @@ BODIES: dict[str, Callable[[], tuple[list[bytes], bytes]]] = {
     "5,000 levels in a call, truly hashed": lambda: elements(
         [b"\x93\xa9assistant\x91\x94\xa4call\xa10\xa3run" + DEEP + b"\x80"] * 20
     ),
-    "no messages of any sense, truly hashed": lambda: elements([b"\x93\xa0\x90\x80"] * 20),
 }
 
 

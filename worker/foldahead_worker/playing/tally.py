@@ -24,11 +24,16 @@ class Tally:
         self.validity_faults: list[str] = []
         self.recorded_faults: dict[str, None] = {}
         self._reasons: dict[str, str] = {}
+        self._due_from: tuple[int, int] | None = None
+        self._last_turn = 0
         self._late = False
         self._held = False
 
     def take(self, taken: Taken) -> None:
         """Count one turn."""
+        self._last_turn = taken.number
+        if taken.due and self._due_from is None:
+            self._due_from = (taken.number, taken.tokens_before)
         self.exhausted_turns += taken.exhausted
         self.elided_turns += taken.outcome == "elided"
         by_rules = taken.reason == "extract" or taken.outcome == "truncated"
@@ -59,7 +64,16 @@ class Tally:
     @property
     def not_worth_it(self) -> tuple[str, ...]:
         """Why a session that crossed its threshold never swapped, the latest numbers of each reason; else empty."""
-        return () if self.swaps else tuple(self._reasons.values())
+        if self.swaps or self._due_from is None:
+            return ()
+        return tuple(self._reasons.values()) or (self._ended_first(self._due_from),)
+
+    def _ended_first(self, due_from: tuple[int, int]) -> str:
+        turn, tokens = due_from
+        return (
+            f"ended before a summary was ready: {tokens} tokens were pending at turn {turn}, "
+            f"where the threshold was reached, and the last turn was {self._last_turn}"
+        )
 
     def _swapped(self, taken: Taken, in_time: bool) -> None:
         self.swaps.append(
