@@ -89,6 +89,23 @@ def test_a_system_message_steps_behind_the_results_that_it_parted() -> None:
     assert mended(history) == [user("a"), assistant(call()), user(result()), system(), *history[4:]]
 
 
+def test_a_system_message_with_the_users_behind_it_steps_behind_that() -> None:
+    history = [user("a"), assistant("b"), user("c"), system("d"), user("e"), assistant("f")]
+    assert mended(history) == [user("a"), assistant("b"), user("c"), user("e"), system("d"), assistant("f")]
+
+
+def test_a_system_message_whose_answer_was_lost_with_the_call_in_it_keeps_a_users_ahead() -> None:
+    history = [user("a"), system("b"), user(result("gone")), user("c"), assistant("d")]
+    assert mended(history) == [user("a"), user("c"), system("b"), assistant("d")]
+
+
+def test_system_messages_that_head_the_list_stay_there() -> None:
+    history = [system("a"), system("b"), user("c"), system("d"), user("e")]
+    ledger = ledger_of(history, get_dialect("anthropic"))
+    records = repairs(history, ledger, active_records([], ledger), 0)
+    assert [(record.start, record.message) for record in records] == [(3, user("e")), (4, system("d"))]
+
+
 def test_a_late_result_brings_its_call_back() -> None:
     history = [user("a"), assistant("b", call()), user("wait"), user(result())]
     first = ledger_of(history[:3], get_dialect("anthropic"))

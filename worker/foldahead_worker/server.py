@@ -41,6 +41,8 @@ from foldahead_worker.work import Worker
 LOOK_EVERY_S = 0.015
 SWEEP_EVERY_S = 1.0
 TIDY_EVERY_S = 60.0
+HEED_SIGNALS_EVERY_S = 0.5
+"""The kernel may hand a signal to another thread than the main one, which alone heeds it, and only when it wakes."""
 BEATS_A_LEASE = 5
 """Heartbeats in the time after which a lease without one is dead."""
 INBOX_BLOCK_MS = 500
@@ -144,7 +146,8 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
         for loop in loops:
             loop.start()
         on_ready()
-        stop.wait()
+        while not stop.wait(HEED_SIGNALS_EVERY_S):
+            pass
         for loop in loops:
             loop.join(2.0)
     store.close()

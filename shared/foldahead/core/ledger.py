@@ -45,7 +45,8 @@ class Ledger:
         self.turn_starts: list[int] = []
         self.faults: list[Fault] = []
         self._cuttable: list[bool] = []
-        self._pairing = Pairing(merges_runs=dialect.profile.merges_runs)
+        profile = dialect.profile
+        self._pairing = Pairing(merges_runs=profile.merges_runs, places_system=profile.places_system)
         self._observations = Observations()
         self._chars: list[int] = [0]
         self._deferred: list[Step] = []

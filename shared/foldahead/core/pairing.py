@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from foldahead.core.messages import Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
-FaultKind = Literal["orphan_result", "result_apart", "dead_call", "empty_block", "empty_message", "repeated_id"]
+FaultKind = Literal[
+    "orphan_result", "result_apart", "dead_call", "empty_block", "empty_message", "repeated_id", "system_apart"
+]
 
 
 class Fault(Struct, frozen=True):
@@ -55,10 +57,14 @@ class Pairing:
     """The state after some messages; `step` takes the next.
 
     `merges_runs`: a run of assistant messages is one unit; otherwise each of them is answered by itself.
+    `places_system`: a system message in the middle is followed by an assistant's.
     """
 
-    def __init__(self, *, merges_runs: bool) -> None:
+    def __init__(self, *, merges_runs: bool, places_system: bool = False) -> None:
         self._merges_runs = merges_runs
+        self._places_system = places_system
+        self._system_before: int | None = None
+        """Where the system message stands that the next message follows, if it is none of those that head the list."""
         self._calls: list[_Asked] = []
         self._index = 0
         self._last_role = ""
@@ -86,6 +92,7 @@ class Pairing:
         cuttable = self.cuttable and not joins_run
         numbered = tuple(self._number(block, at, faults, late) for at, block in enumerate(message.blocks))
         self._pass_by(message, faults)
+        self._note_system(message, faults)
         _note_empty(message, self._index, faults)
         if message.role not in ("system", "developer"):
             self._last_role = message.role
@@ -121,6 +128,15 @@ class Pairing:
                 if call.state == "open":
                     call.state = "dead"
                     faults.append(call.dead())
+
+    def _note_system(self, message: Message, faults: list[Fault]) -> None:
+        if message.role in ("system", "developer"):
+            if self._system_before is None and self._last_role:
+                self._system_before = self._index
+            return
+        if self._places_system and self._system_before is not None and message.role != "assistant":
+            faults.append(Fault(self._system_before, -1, "system_apart"))
+        self._system_before = None
 
     def _number(self, block: Block, at: int, faults: list[Fault], late: list[_Asked]) -> Block:
         match block:

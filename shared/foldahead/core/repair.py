@@ -1,6 +1,7 @@
 """Mending what came in broken: in the view, with the least change, always by a record.
 
-Results that stand behind something else are moved to their call. Results without a call, calls that the
+Results that stand behind something else are moved to their call, system messages that a user's follows behind it,
+where the provider wants them there. Results without a call, calls that the
 conversation has gone past, empty blocks and empty messages are taken out. One id used twice is left alone, and
 reported. A fault inside a span that a summary stands for needs no mending.
 """
@@ -72,7 +73,7 @@ def _without_faults(history: list[Any], ledger: Ledger, turn: tuple[int, int], f
     for fault in faults:
         if fault.kind == "result_apart" and _call_is_shown(ledger, fault, start):
             apart = True
-        else:
+        elif fault.kind != "system_apart":
             blocks[fault.index].add(fault.block)
     wanted = [
         _without_blocks(dialect, history[at], blocks[at]) if at in blocks else history[at] for at in range(start, end)
@@ -81,7 +82,21 @@ def _without_faults(history: list[Any], ledger: Ledger, turn: tuple[int, int], f
         answers = [at for at, message in enumerate(wanted) if message is not None and role_of(message) != "assistant"]
         for at, message in zip(answers, dialect.results_first([wanted[at] for at in answers]), strict=True):
             wanted[at] = message
+    if any(fault.kind == "system_apart" for fault in faults):
+        _put_systems_last(wanted, max(0, ledger.stable_prefix_end() - start))
     return [_stand_in(wanted, at, start, ledger) if message is None else message for at, message in enumerate(wanted)]
+
+
+def _put_systems_last(wanted: list[Any | None], since: int) -> None:
+    """The system messages of a turn behind its users', in place."""
+    places = [
+        at
+        for at, message in enumerate(wanted)
+        if at >= since and message is not None and role_of(message) != "assistant"
+    ]
+    ordered = sorted((wanted[at] for at in places), key=lambda message: role_of(message) != "user")
+    for at, message in zip(places, ordered, strict=True):
+        wanted[at] = message
 
 
 def _call_is_shown(ledger: Ledger, fault: Fault, start: int) -> bool:
@@ -120,5 +135,7 @@ def describe(fault: Fault) -> str:
             return f"{place}: empty text"
         case "empty_message":
             return f"{place}: nothing in it"
+        case "system_apart":
+            return f"{place}: a system message with the user's behind it"
         case "repeated_id":
             return f"{place}: id {fault.call!r} is used twice in one turn; left as it is"

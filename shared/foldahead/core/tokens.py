@@ -25,19 +25,28 @@ TOKENS_PER_PAGE = 2_000
 DENSE_TOKENS_PER_CHAR = 1.1
 
 _BASE64 = re.compile("[A-Za-z0-9+/_-]{256,}={0,2}")
+_LONG_CHARS = 16_384
+_SAMPLES, _SAMPLE_CHARS = 16, 512
 _ASCII = bytes(range(128))
 _DENSE = re.compile("[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of a text."""
+    """Tokens of a text. Of a long one in a mixed script, samples are looked at."""
     if text.isascii():
         return int(len(text) / BYTES_PER_TOKEN + 0.999)
+    if len(text) <= _LONG_CHARS:
+        return int(_mixed(text) + 0.999)
+    step = len(text) // _SAMPLES
+    sample = "".join(text[at : at + _SAMPLE_CHARS] for at in range(0, step * _SAMPLES, step))
+    return int(_mixed(sample) * len(text) / len(sample) + 0.999)
+
+
+def _mixed(text: str) -> float:
     data = text.encode("utf-8", "surrogatepass")
     foreign = data.translate(None, _ASCII).decode("utf-8", "surrogatepass")  # quick, and mostly short
     dense = len(_DENSE.findall(foreign))
-    other_bytes = len(data) - 3 * dense
-    return int(dense * DENSE_TOKENS_PER_CHAR + other_bytes / BYTES_PER_TOKEN + 0.999)
+    return dense * DENSE_TOKENS_PER_CHAR + (len(data) - 3 * dense) / BYTES_PER_TOKEN
 
 
 def estimate(message: Message) -> int:
