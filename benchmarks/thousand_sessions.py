@@ -2,9 +2,11 @@
 
     python -m benchmarks.thousand_sessions --sessions 1000 --turn-seconds 5
 
-One watcher, two workers, one Redis, and agent processes that play every session from its first message until all have
-been compacted. Crossing to ready: from the publish that asks for a summary until the summary is at the session's
-disposal in Redis, the summariser's own time included. Summaries are made by rules, on this machine's own cores.
+One watcher, two workers, one Redis, and agent processes that play every session until it was compacted. With a head
+start (the default) sessions are met anywhere on their way, as in a fleet that has run for long; without one all start
+at once, and all cross their thresholds within the same minute. Crossing to ready: from the publish that asks for a
+summary until the summary is at the session's disposal in Redis, the summariser's own time included. Summaries are made
+by rules, on this machine's own cores.
 """
 
 import argparse
@@ -51,6 +53,7 @@ class Plan:
     count: int
     turn_s: float
     threshold_tokens: int
+    head_start: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class Found:
 class Player:
     """One session: grows by a turn at its pace, until it was compacted for some turns."""
 
-    def __init__(self, fold: Foldahead, number: int, policy: Policy) -> None:
+    def __init__(self, fold: Foldahead, number: int, policy: Policy, head_start: int) -> None:
+        """`head_start`: turns, at most, that a session has behind it when the fleet is first seen."""
         self.number = number
         self.session: Session = fold.session(f"s{number}", workspace=WORKSPACE, policy=policy)
         self._threshold = policy.threshold
@@ -82,6 +86,8 @@ class Player:
         least_chars = policy.threshold // 8
         self._author = Author(number, result_chars=least_chars + number * 7_919 % least_chars)
         self.history: History = [self._author.opening()]
+        for _ in range(number * 7_919 % (head_start + 1)):
+            self.history.extend(self._author.turn())
         self.request_ms: list[float] = []
         self.turns = 0
         self.crossed_turn: int | None = None
@@ -117,7 +123,7 @@ def play(plan: Plan) -> Found:
     """An agent process: all its sessions in one thread, each turn when it is due."""
     fold = Foldahead(plan.url)
     policy = Policy(threshold_tokens=plan.threshold_tokens, hard_cap_tokens=plan.threshold_tokens * 3)
-    players = [Player(fold, plan.first + at, policy) for at in range(plan.count)]
+    players = [Player(fold, plan.first + at, policy, plan.head_start) for at in range(plan.count)]
     stop = threading.Event()
     looker = threading.Thread(target=_look_for_ready, args=(plan.url, players, stop))
     looker.start()
@@ -225,7 +231,8 @@ def measure(args: argparse.Namespace, directory: Path, server: EmbeddedRedis) ->
     share = args.sessions // args.agents
     shares = [share + (at < args.sessions % args.agents) for at in range(args.agents)]
     plans = [
-        Plan(server.url, sum(shares[:at]), count, args.turn_seconds, args.threshold) for at, count in enumerate(shares)
+        Plan(server.url, sum(shares[:at]), count, args.turn_seconds, args.threshold, args.head_start)
+        for at, count in enumerate(shares)
     ]
     try:
         for child in children:
@@ -286,6 +293,7 @@ def run(args: argparse.Namespace) -> Report:
             "sessions": args.sessions,
             "turn_s": args.turn_seconds,
             "threshold_tokens": args.threshold,
+            "head_start_turns": args.head_start,
             "agent_processes": args.agents,
             "summary_s": args.summary_seconds,
         },
@@ -305,6 +313,7 @@ def main(argv: list[str] | None = None) -> None:
     options.add_argument("--sessions", type=int, default=1_000)
     options.add_argument("--turn-seconds", type=float, default=5.0)
     options.add_argument("--threshold", type=int, default=30_000, help="tokens (default: the policy's)")
+    options.add_argument("--head-start", type=int, default=14, help="turns that sessions have behind them, at most")
     options.add_argument("--agents", type=int, default=2, help="agent processes")
     options.add_argument("--summary-seconds", type=float, default=0.0, help="slows every summary by so much")
     args = options.parse_args(argv)

@@ -67,12 +67,15 @@ class RealStack:
         """Start everything and wait until it is ready."""
         self.redis.start()
         url = self.redis.url
-        self.settings = Settings(
-            redis_url=url,
-            broker_url=url,
-            database_url=f"sqlite:///{self._directory}/foldahead.db",
-            **{"summarizer": "extract", "lease_dead_after_s": LEASE_DEAD_AFTER_S, "concurrency": 16} | self._settings,
-        )
+        values: dict[str, Any] = {
+            "redis_url": url,
+            "broker_url": url,
+            "database_url": f"sqlite:///{self._directory}/foldahead.db",
+            "summarizer": "extract",
+            "lease_dead_after_s": LEASE_DEAD_AFTER_S,
+            "concurrency": 16,
+        }
+        self.settings = Settings(**values | self._settings)
         self.store: Store = open_store(self.settings.database_url)
         self.client: redis.Redis = connect(url)
         self.switchboard = Switchboard(self.client)
@@ -153,7 +156,7 @@ class RealStack:
         row = schema.jobs.c
         query = select(*columns_of(schema.jobs, JobRow)).where(row.workspace == workspace)
         with self.store.reading() as connection:
-            return all_of(connection, query.order_by(row.id), JobRow)
+            return list(all_of(connection, query.order_by(row.id), JobRow))
 
     def kept_records(self, workspace: str, session: str) -> list[bytes]:
         """The records of a session that the database has."""

@@ -13,7 +13,9 @@ SESSIONS = 50
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
     """What two agent processes saw of fifty sessions of different content, one turn in half a second each."""
-    options = argparse.Namespace(sessions=SESSIONS, agents=2, turn_seconds=0.5, threshold=8_000, summary_seconds=0.0)
+    options = argparse.Namespace(
+        sessions=SESSIONS, agents=2, turn_seconds=0.5, threshold=8_000, head_start=12, summary_seconds=0.0
+    )
     with EmbeddedRedis() as server:
         return measure(options, tmp_path_factory.mktemp("fleet"), server)[0]
 

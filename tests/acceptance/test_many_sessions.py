@@ -107,6 +107,7 @@ def flood(stack: RealStack, workspace: str) -> None:
     """Ten thousand jobs that can all be done: for the bodies of one session, each with other instructions."""
     with stack.store.reading() as connection:
         encoded = connection.scalar(select(schema.jobs.c.request).where(schema.jobs.c.workspace == workspace))
+    assert encoded is not None
     request = msgspec.msgpack.decode(encoded, type=SummaryRequest)
     wishes = [
         Want(

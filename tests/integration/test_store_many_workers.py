@@ -31,7 +31,7 @@ def drain(store: Store, owner: str) -> list[int]:
 
 def drain_in_threads(url: str, threads: int) -> list[int]:
     """The work of one process."""
-    store = open_store(url)
+    store = open_store(url, busy_timeout_s=60)  # this is about leases, not about how long a loaded machine waits
     try:
         with ThreadPoolExecutor(threads) as pool:
             return [job_id for ids in pool.map(lambda n: drain(store, f"t{n}"), range(threads)) for job_id in ids]

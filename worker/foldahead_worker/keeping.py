@@ -18,6 +18,7 @@ from foldahead_worker.delivery import ready_from
 from foldahead_worker.inbox import InboxEntry, number_of
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.reasons import Reasons
+from foldahead_worker.refusals import REJECTED, look_at_refusals
 from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.events import EventRow, append_events
 from foldahead_worker.store.records import RecordRow, append_records, placed_records_of
@@ -64,9 +65,12 @@ class Keeper:
                 rows.append(_event_row(entry, event))
                 told.setdefault(rows[-1].identity_in_all, event)
         # What is there already was heard already, by a watcher that did not come to acknowledge it.
-        for row in append_events(self._store, rows):
+        added = append_events(self._store, rows)
+        for row in added:
             self._hear(told[row.identity_in_all])
             self._switchboard.add_event(row.json.encode())
+        refused = [row.workspace for row in added if row.kind == REJECTED]
+        look_at_refusals(self._store, self._switchboard, refused, now_ms())
 
     def _end_sessions(self, entries: Sequence[InboxEntry]) -> None:
         for entry in entries:

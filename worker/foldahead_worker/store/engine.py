@@ -14,7 +14,7 @@ from foldahead_worker.store.errors import DatabaseUnreachable, NewerSchema, Olde
 
 POOL_SIZE = 4
 """Few on purpose: 100 threads on 4 connections waited 9 ms at the 99th percentile, on 100 of them 130 ms."""
-BUSY_TIMEOUT_S = 20.0
+BUSY_TIMEOUT_S = 5.0
 _POOL_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 5
 _WRITES = "foldahead_writes"

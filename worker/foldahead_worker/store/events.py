@@ -65,6 +65,15 @@ def events_after(
         return all_of(connection, query.order_by(row.id).limit(limit), EventRow)
 
 
+def sessions_told(store: Store, workspace: str, kinds: Sequence[str], since_ms: int) -> dict[str, int]:
+    """How many sessions of a workspace have events of these kinds from some time on."""
+    row = events.c
+    sessions = func.count(row.session.distinct()).label("sessions")
+    query = select(row.kind, sessions).where(row.workspace == workspace, row.kind.in_(kinds), row.created_at_ms > since_ms)
+    with store.reading() as connection:
+        return {found.kind: found.sessions for found in connection.execute(query.group_by(row.kind))}
+
+
 def newest_events(store: Store, kinds: Sequence[str], limit: int) -> tuple[EventRow, ...]:
     """The newest events of some kinds, newest first, among the last `NEWEST_AMONG`."""
     row = events.c

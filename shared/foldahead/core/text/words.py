@@ -27,7 +27,8 @@ CONSTRAINT = re.compile(
     re.IGNORECASE,
 )
 STRONG_CONSTRAINT = re.compile(
-    r"\b(?:never|always|must(?:n't)?|do ?n[o']t|don\u2019t|only|avoid|without|instead|make sure|ensure"
+    r"\b(?:never|always|must(?:n't)?|ha(?:ve|s) to|shall|correction|do ?n[o']t|don\u2019t|only|avoid|without|instead"
+    r"|make sure|ensure"
     r"|be careful|forbidden|not allowed|wrong"
     r"|not correct|incorrect|actually|no longer|from now on|prefer|at most|at least|exactly|keep|remember|"
     r"nie(?:mals)?|immer|nicht|muss|nur|statt\w*|jamais|toujours|nunca|siempre|sempre|nooit|altijd)\b"
