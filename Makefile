@@ -36,7 +36,7 @@ demo: setup ## a session compacted ahead of time, on this machine, without keys 
 	@$(BIN)/foldahead demo
 
 test: check ## lint, types and all tests
-	$(BIN)/python -m pytest -n $(JOBS) -m "not soak" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 check: setup ## format, lint and types
 	$(BIN)/ruff format --check .
@@ -47,8 +47,8 @@ format: setup ## put the code in order
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-soak: setup ## minutes of load, with crashes
-	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+soak: setup ## ten minutes of hypothesis and a minute for each kind of input; prints the seed (SEED=n repeats it)
+	$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED))
 
 COMPILE = uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-annotate --custom-compile-command "make lock"

@@ -17,8 +17,9 @@ from foldahead.core.plan import Plan
 from foldahead.core.policy import Mode, Policy, policy_from
 from foldahead.core.record import Record, decode_record
 from foldahead.core.weigh import Counter
-from foldahead.errors import InvalidHistory, InvalidPolicy, SessionClosed, UnusableRecord
+from foldahead.errors import InvalidHistory, InvalidPolicy, SessionClosed, Unreachable, UnusableRecord
 from foldahead.outbox import Outbox
+from foldahead.pace import Pace
 
 _log = logging.getLogger("foldahead")
 
@@ -57,9 +58,7 @@ class Session:
         self._overrides: bytes = b""
         self._carrier = carrier
         self._parent = parent
-        self._last_request_s: float | None = None
-        self._last_publish_s: float | None = None
-        self._last_total_tokens: int | None = None
+        self._pace = Pace()
         self._waited_turns = 0
         self._closed = False
         self._said_usage = False
@@ -79,7 +78,7 @@ class Session:
             self._begin(history)
             degraded_before = self._conversation.degraded
             view = self._conversation.view(history, self._moment(target_tokens, counter))
-            self._last_request_s = time.monotonic()
+            self._pace.note_request()
             news = self._note_plan(self._conversation.plan, degraded_before)
         if news:
             self._carrier.announce(self._outbox)
@@ -108,7 +107,7 @@ class Session:
             if usage is not None and not self._conversation.note_usage(usage) and not self._said_usage:
                 self._said_usage = True
                 _log.warning("foldahead: usage of session %s cannot be read, it is left out", self.name)
-            self._note_growth()
+            self._pace.note_publish(self._conversation.total_tokens(), self._conversation.growth)
             self._put_standing(None if turn_id is None else str(turn_id))
         self._carrier.announce(self._outbox)
 
@@ -127,7 +126,7 @@ class Session:
             self._conversation.observe(history)
             if answer is None:
                 return False
-            if answer.standing is not None and self._last_publish_s is None:
+            if answer.standing is not None and not self._pace.is_known:
                 self._adopt(answer.standing, answer.idle_s)
         return answer.known and bool(answer.standing or answer.records or answer.ready)
 
@@ -138,8 +137,7 @@ class Session:
         conversation.model = conversation.model or standing.model
         conversation.stalled = standing.stalled
         conversation.growth.note(int(standing.growth_tokens), standing.interval_s)
-        self._last_total_tokens = standing.pending_tokens + standing.tail_tokens
-        self._last_publish_s = self._last_request_s = time.monotonic() - idle_s
+        self._pace.take_over(standing.pending_tokens + standing.tail_tokens, idle_s)
 
     def flush(self, timeout: float) -> bool:
         """Wait until all that this process has told is with Redis; False when `timeout` seconds were not enough."""
@@ -219,7 +217,7 @@ class Session:
         self._outbox.close()
         try:
             self._carrier.forget(self._outbox, timeout)
-        except BaseException:
+        except Unreachable:
             self._outbox.close(closed=False)
             raise
         self._closed = True
@@ -270,20 +268,12 @@ class Session:
             raise SessionClosed(f"session {self.name!r} was closed: open it again with Foldahead.session")
 
     def _moment(self, target_tokens: int | None, counter: Counter | None) -> Moment:
-        idle_s = time.monotonic() - self._last_request_s if self._last_request_s is not None else 0.0
         return Moment(
             now_ms=_now_ms(),
-            cold=idle_s > self._conversation.policy.cache_ttl_s,
+            cold=self._pace.idle_s > self._conversation.policy.cache_ttl_s,
             target_tokens=target_tokens,
             counter=counter,
         )
-
-    def _note_growth(self) -> None:
-        now, total = time.monotonic(), self._conversation.total_tokens()
-        interval = now - self._last_publish_s if self._last_publish_s is not None else None
-        if self._last_total_tokens is not None:
-            self._conversation.growth.note(total - self._last_total_tokens, interval)
-        self._last_publish_s, self._last_total_tokens = now, total
 
     def _note_plan(self, plan: Plan, degraded_before: str) -> bool:
         """Keep and report what a plan did. Returns whether there is anything to tell the servers."""

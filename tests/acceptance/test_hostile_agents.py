@@ -120,8 +120,9 @@ def test_a_standing_made_by_hand_harms_nobody_else(stack: RealStack, fold: Folda
 
 def plant_names(client: redis.Redis) -> None:
     for shard in range(keys.SHARDS):
-        strangers = {b"\xff\xfe": 0, b"no-slash": 0, b"": 0, b"a/b/c/%ff": 0, b"evil/last": "-inf"}
-        client.zadd(keys.armed(shard), strangers | {f"evil/{at}": 0 for at in range(300)})
+        strangers: dict[Any, Any] = {b"\xff\xfe": 0, b"no-slash": 0, b"": 0, b"a/b/c/%ff": 0, b"evil/last": "-inf"}
+        client.zadd(keys.armed(shard), strangers)
+        client.zadd(keys.armed(shard), {f"evil/{at}": 0 for at in range(300)})
     client.sadd(keys.RESTORE_SET, b"\xff\xfe", b"", b"no-slash", b"%ff/%00")
 
 
@@ -149,7 +150,12 @@ def plant_reports(client: redis.Redis) -> None:
     for data in (b"\xff", b"{}", b"[" * 5_000 + b"]" * 5_000, b'{"type": 7}', b'{"payload": ' + b"[" * 9_000):
         client.xadd(keys.INBOX_STREAM, {"kind": "event", "member": member, "id": "x:1", "data": data})
         client.hset(keys.records(member), hashlib.sha256(data).digest()[:16], b"0:" + data)
-        report = {"kind": "record", "member": member, "id": hashlib.sha256(data).digest()[:16], "data": b""}
+        report: dict[Any, Any] = {
+            "kind": "record",
+            "member": member,
+            "id": hashlib.sha256(data).digest()[:16],
+            "data": b"",
+        }
         client.xadd(keys.INBOX_STREAM, report)
 
 
@@ -175,7 +181,9 @@ def plant_bodies(stack: RealStack, fold: Foldahead, made: list[bytes], head: byt
     """A session that wants a summary of these bodies; gives what became of it."""
     name = f"bodies-{next(_numbers)}"
     member = keys.member("evil", name)
-    offer = msgspec.structs.replace(honest_standing(fold).offer, start=0, end=len(made), head_end=head)
+    honest = honest_standing(fold).offer
+    assert honest is not None
+    offer = msgspec.structs.replace(honest, start=0, end=len(made), head_end=head)
     stack.client.rpush(keys.bodies(member), *made)
     stack.client.hset(keys.state(member), "first_head", canonical.first_head("anthropic"))
     plant(stack.client, changed(fold, offer=offer), member)
@@ -227,23 +235,23 @@ def test_bodies_made_by_hand_are_refused_with_a_reason(stack: RealStack, fold: F
     assert "round failed" not in stack.log("watch-1")
 
 
-def a_publish(fold: Foldahead, **changes: object) -> Publish:
+def a_publish(fold: Foldahead) -> Publish:
     honest = honest_standing(fold)
-    values: dict[str, Any] = {
-        "member": keys.member("evil", "publish"),
-        "incarnation": "f" * 32,
-        "n": next(_numbers) + 1,
-        "standing": wire.encode(honest),
-        "messages": honest.messages,
-        "head": honest.head,
-        "due_ms": 0,
-        "upload": True,
-    }
-    return Publish(**values | changes)
+    return Publish(
+        member=keys.member("evil", "publish"),
+        incarnation="f" * 32,
+        n=next(_numbers) + 1,
+        standing=wire.encode(honest),
+        messages=honest.messages,
+        head=honest.head,
+        due_ms=0,
+        upload=True,
+    )
 
 
 def test_a_body_of_50_mb_is_refused_in_words(stack: RealStack, fold: Foldahead) -> None:
-    huge = a_publish(fold, bodies_from=0, head_before=b"\0" * 32, bodies=[(b"\0" * 32, b"\0", b"x" * 50_000_000)])
+    body = (b"\0" * 32, b"\0", b"x" * 50_000_000)
+    huge = msgspec.structs.replace(a_publish(fold), bodies_from=0, head_before=b"\0" * 32, bodies=[body])
 
     with pytest.raises(
         redis.ResponseError, match=f"FOLDREFUSED body too large: 50000000 bytes of at most {MAX_BODY_BYTES}"

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks import long_session, retention, turn_cost
+from benchmarks import long_session, retention, three_chunks, turn_cost
 from benchmarks.quote import PAGE, quoted
 from benchmarks.report import RESULTS
 
-ALONE: dict[str, Any] = {"long_session": long_session, "retention": retention, "turn_cost": turn_cost}
+ALONE: dict[str, Any] = {
+    "long_session": long_session,
+    "retention": retention,
+    "three_chunks": three_chunks,
+    "turn_cost": turn_cost,
+}
 
 
 @pytest.mark.parametrize("name", ALONE)

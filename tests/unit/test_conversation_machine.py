@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from foldahead.core.conversation import Moment
+from foldahead.core.ledger import bodies_of, ledger_of
 from foldahead.core.policy import Policy
 from tests.fleet import Process, Shelf, as_json, copied, summary_for
 from tests.histories import Spoken, conversations
@@ -64,6 +65,22 @@ class Fleet(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2), cold=st.booleans())
     def the_same_request_again(self, which: int, cold: bool) -> None:
         self.view(self.process(which), cold)
+
+    @rule(which=st.integers(0, 2), start=st.integers(0, 40))
+    def the_link_reads_what_was_hashed_so_far(self, which: int, start: int) -> None:
+        conversation = self.process(which).conversation
+        ledger, seen = conversation.ledger, conversation.seen()
+        settled = list(ledger.settled_heads)
+        assert len(settled) <= len(ledger) + 1
+        bodies = bodies_of(seen, ledger, start, len(seen))
+        assert ledger.settled_heads == settled, "the link hashed something"
+        heads = ledger_of(seen, conversation.dialect).heads
+        if heads[: len(settled)] == settled:  # else the agent edited a message in place since
+            assert len(bodies) == max(0, len(settled) - 1 - start)
+
+    @rule(which=st.integers(0, 2))
+    def the_history_is_looked_at_and_nothing_is_asked(self, which: int) -> None:
+        self.process(which).conversation.observe(self.history)
 
     @rule(data=st.data(), which=st.integers(0, 2))
     def a_job_ends(self, data: st.DataObject, which: int) -> None:

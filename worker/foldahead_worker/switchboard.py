@@ -180,7 +180,8 @@ class Switchboard:
 
         `counts`: the session rests before it is served again, longer after each failure.
         """
-        return bool(self._call("fold_failed", (keys.state(member),), (cache_key, reason, int(counts))))
+        touched = (keys.state(member), keys.bodies(member), keys.armed(keys.shard_of(member)))
+        return bool(self._call("fold_failed", touched, (cache_key, reason, int(counts), member)))
 
     def wants_nothing(self, member: str) -> bool:
         """Whether a session neither waits for a job nor wants one."""

@@ -5,6 +5,7 @@ agent may keep them beside its own transcript.
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from foldahead.core.canonical import plain
 from foldahead.errors import UnusableRecord
 
 RECORD_VERSION = 1
+_PLACE = re.compile(r"[0-9]{1,9}(?:/[0-9]{1,9})?")
+_HEAD = re.compile(r"[0-9a-f]{64}")
 
 RecordKind = Literal["swapped", "elided", "truncated", "thinking_removed", "repaired", "pinned"]
 
@@ -113,4 +116,21 @@ def decode_record(data: bytes | str) -> Record:
         raise UnusableRecord(f"not a record: {error}") from error
     if record.v > RECORD_VERSION:
         raise UnusableRecord(f"record of version {record.v}: this foldahead reads up to {RECORD_VERSION}, upgrade it")
+    if fault := _fault_of(record):
+        raise UnusableRecord(f"not a record: {fault}")
     return record
+
+
+def _fault_of(record: Record) -> str:
+    """What in a record no version of ours can have written: it was made by somebody else, or damaged."""
+    if not 0 <= record.start < record.end:
+        return f"expected a span, got {record.start}..{record.end}"
+    if not (_HEAD.fullmatch(record.head_start) and _HEAD.fullmatch(record.head_end)):
+        return "expected chain heads of 64 hexadecimal digits"
+    if not all(map(_PLACE.fullmatch, record.stubs or {})):
+        return 'expected stubs by index or "index/block"'
+    if record.kind == "repaired" and record.end != record.start + 1:
+        return f"expected one message to be repaired, got {record.start}..{record.end}"
+    if record.message is not None and not isinstance(record.message, dict):
+        return "expected a message to be an object"
+    return ""

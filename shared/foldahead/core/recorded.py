@@ -6,6 +6,7 @@ from foldahead.core.ledger import Ledger
 from foldahead.core.record import Record, record_of
 from foldahead.core.standing import Ready
 from foldahead.core.view import Active, active_records, made_from
+from foldahead.errors import InvalidHistory
 
 MOST_READY = 8
 """Summaries kept ready for one session."""
@@ -44,7 +45,7 @@ class Recorded:
     def extend(self, records: Iterable[Record], ledger: Ledger) -> bool:
         """Take records made elsewhere; True when some were new."""
         known = {record.identity for record in self.records}
-        new = [record for record in records if record.identity not in known]
+        new = [record for record in records if record.identity not in known and _readable(record, ledger)]
         if new:
             self._doubt(new, ledger)
             self.append(new, ledger)
@@ -53,11 +54,12 @@ class Recorded:
     def replace(self, records: list[Record], ledger: Ledger) -> bool:
         """Take all records in another order; True when anything changed."""
         known = [record.identity for record in self.records]
+        records = [record for record in records if _readable(record, ledger)]
         if [record.identity for record in records] == known:
             return False
         seen = set(known)
         self._doubt([record for record in records if record.identity not in seen], ledger)
-        self.records = list(records)
+        self.records = records
         self.refresh(ledger)
         return True
 
@@ -98,6 +100,14 @@ class Recorded:
     def forget_ready_up_to(self, watermark: int) -> None:
         """Leave out summaries that would be no progress any more."""
         self.ready = {key: ready for key, ready in self.ready.items() if ready.end > watermark}
+
+
+def _readable(record: Record, ledger: Ledger) -> bool:
+    """Whether what a record puts in is a message at all: records come from other processes, and none may break a turn."""
+    try:
+        return record.message is None or bool(ledger.dialect.read(record.message, record.start))
+    except InvalidHistory:
+        return False
 
 
 def _usefulness(ready: Ready, ledger: Ledger) -> tuple[bool, int]:

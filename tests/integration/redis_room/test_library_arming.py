@@ -258,3 +258,21 @@ def test_a_damaged_summary_is_left_out_and_named(client, switchboard, scribe):
     reply = publish(client, scribe, 2)
     assert reply.answer.ready == (a_ready(),)
     assert len(reply.unusable) == 1
+
+
+def test_bodies_that_come_too_late_for_their_job_have_the_watcher_look_again(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1, upload=True)
+    switchboard.settle_job(switchboard.due(10)[0], "key")
+    publish(client, scribe, 2, **with_bodies(scribe))
+    assert switchboard.due(10) == []
+    switchboard.failed(scribe.member, "key", "needs_bodies", counts=False)
+    assert len(switchboard.due(10)) == 1
+
+
+def test_a_session_whose_bodies_are_still_missing_is_not_looked_at_again_for_them(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1, upload=True)
+    switchboard.settle_job(switchboard.due(10)[0], "key")
+    switchboard.failed(scribe.member, "key", "needs_bodies", counts=False)
+    assert switchboard.due(10) == []

@@ -110,6 +110,8 @@ def _lines(raw_lines: list[str | None], notes: Notes, reason: str) -> Lines:
             good.append(Line(number, _line_value(raw)))
         except NotJson as fault:
             broken.append(f"line {number}: {fault}, passed over")
+    if not filled:
+        raise NotJson(reason)  # nothing but separators, which only a split into lines takes for blanks
     opening = filled[0][1] or ""
     a_broken_list = opening.lstrip().startswith("[") and (not good or good[0].number != filled[0][0])
     if a_broken_list or len(broken) > len(good):

@@ -563,8 +563,9 @@ local function make_ready(keys, args)
   return 1
 end
 
--- KEYS state; ARGV version cache_key reason counts
--- Failures that count are counted in a row: the watcher waits longer after each.
+-- KEYS state bodies armed; ARGV version cache_key reason counts member
+-- Failures that count are counted in a row: the watcher waits longer after each. Bodies that came while their job was
+-- under way, and too late for it, are news that nobody else tells the watcher of.
 local function failed(keys, args)
   local bad = wrong_version(args)
   if bad then
@@ -578,6 +579,10 @@ local function failed(keys, args)
   if args[4] == '1' then
     redis.call('HINCRBY', keys[1], 'failures', 1)
     redis.call('HSET', keys[1], 'failed_at', whole(now_ms()))
+  end
+  local messages = tonumber(field(keys[1], 'messages')) or 0
+  if args[3] == 'needs_bodies' and messages > 0 and redis.call('LLEN', keys[2]) >= messages then
+    arm(keys[1], keys[3], args[5], now_ms())
   end
   revise(keys[1])
   return 1
