@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach candidate,python3 python3.13 python3.12 python3.
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-JOBS ?= 2
+JOBS ?= 4
 PYTEST_ARGS ?=
 
 # pyright from its wheel and node from its wheel, both pinned in requirements.lock: nothing is looked up or fetched.
@@ -36,7 +36,7 @@ demo: setup ## a session compacted ahead of time, on this machine, without keys 
 	@$(BIN)/foldahead demo
 
 test: check ## lint, types and all tests
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope $(PYTEST_ARGS)
 
 check: setup ## format, lint and types
 	$(BIN)/ruff format --check .

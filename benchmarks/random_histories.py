@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DIALECTS = ("anthropic", "openai", "openai-strict")
-_WORDS = "a row that was read before it was written so the second reader waits for a flush that nobody asked for".split()
+_WORDS = (
+    "a row that was read before it was written so the second reader waits for a flush that nobody asked for".split()
+)
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 _RESULT_CHARS = (60, 600, 2_400, 9_000)
 _MODELS = {
@@ -107,7 +109,8 @@ class _Teller:
 
     def _user(self) -> None:
         self._wish += 1
-        wish = f"Wish {self._wish:03d}-{self._chance.randrange(16**4):04x}: mend {self._prose(self._chance.randrange(20, 160))}."
+        mark = f"{self._wish:03d}-{self._chance.randrange(16**4):04x}"
+        wish = f"Wish {mark}: mend {self._prose(self._chance.randrange(20, 160))}."
         self.history.wishes[len(self.history.messages)] = wish
         if self._one_in(8):
             self._add("user", [{"type": "text", "text": wish}, self._picture()])
@@ -162,7 +165,7 @@ class _Teller:
         self._ids += 1
         call_id = f"srv_{self._ids:04d}"
         call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {"query": self._prose(20)}}
-        found = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": []}
+        found: dict[str, Any] = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": []}
         if self._one_in(2):
             return [*blocks, call, found]
         self._add("assistant", [*blocks, call])

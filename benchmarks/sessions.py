@@ -31,6 +31,9 @@ class SilentCarrier:
     def forget(self, session: Outbox, timeout_s: float) -> None:
         pass
 
+    def leave(self, session: Outbox) -> None:
+        pass
+
 
 class Lone:
     """A session whose link is silent, and what it would have told."""

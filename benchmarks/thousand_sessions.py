@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-
-import redis
+from typing import Any
 
 from benchmarks.histories import Author, History
 from benchmarks.report import Report, Row, Target, finish, parser
@@ -155,7 +154,8 @@ def _play_at_pace(players: Sequence[Player], turn_s: float) -> list[float]:
 
 
 def _look_for_ready(url: str, players: Sequence[Player], stop: threading.Event) -> None:
-    with connect(url) as client:
+    with connect(url) as connected:
+        client: Any = connected
         while not stop.wait(POLL_S):
             waiting = [one for one in players if one.asked_s is not None and one.ready_s is None]
             pipeline = client.pipeline(transaction=False)
@@ -205,7 +205,7 @@ def quantile(values: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0
 
 
-def redis_bytes(client: "redis.Redis", names: Sequence[str]) -> dict[str, int]:
+def redis_bytes(client: Any, names: Sequence[str]) -> dict[str, int]:
     """Bytes of the keys of sessions, by kind, as Redis counts them."""
     sums: dict[str, int] = {}
     for kind in ("state", "bodies", "ready", "records"):

@@ -2,8 +2,8 @@
 
     python -m benchmarks.three_chunks
 
-The histories are those of fixed seeds; 135 of them hold results whose calls were lost. Each goes through a session twice:
-with a scripted model, and with summaries by rules. Every view is judged by the judges of the stand-in API.
+The histories are those of fixed seeds; 135 of them hold results whose calls were lost. Each goes through a session
+twice: with a scripted model, and with summaries by rules. Every view is judged by the judges of the stand-in API.
 
 Over the threshold a compaction is due, unless a rule of ours has it wait: a tool turn with thinking is open and the
 agent's model binds thinking to what is before it, or the money saved does not pay for it. A user message is accounted
@@ -36,7 +36,7 @@ _NUMBERED = re.compile(r"\[summary (\d+)\]")
 class Notebook:
     """A scripted model: its summaries are short and numbered, so that what each was made of can be followed."""
 
-    prompts: list[str] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list[str])
 
     def __call__(self, prompt: str) -> str:
         self.prompts.append(prompt)
@@ -71,7 +71,7 @@ class Tally:
     verbatim: int = 0
     lost: int = 0
     outcomes: Counter[str] = field(default_factory=Counter[str])
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list[str])
 
     @property
     def due(self) -> int:
@@ -148,7 +148,9 @@ def _account_for_words(
     """Every user message is in the view, or a summary in it was made from it."""
     shown = json.dumps(list(view), ensure_ascii=False)
     behind = summarize.shown_for(shown) if summarize else ""
-    by_rules = [span for span in session.spans if span.kind == "swapped" and (not summarize or span.reason == "extract")]
+    by_rules = [
+        span for span in session.spans if span.kind == "swapped" and (not summarize or span.reason == "extract")
+    ]
     for at, wish in told.wishes_up_to(length):
         tally.said += 1
         words = wish.rstrip(".")
@@ -205,11 +207,15 @@ def run(histories: int, with_orphans: int) -> Report:
         "three_chunks",
         f"{histories} random histories in {CHUNKS} chunks each",
         [row_of(way, tally) for way, tally in found.items()],
-        {"threshold_tokens": POLICY.threshold, "hard_cap_tokens": POLICY.hard_cap_tokens, "seeds": f"0..{histories - 1}"},
+        {
+            "threshold_tokens": POLICY.threshold,
+            "hard_cap_tokens": POLICY.hard_cap_tokens,
+            "seeds": f"0..{histories - 1}",
+        },
         targets,
         [
-            "over: views over the threshold; waiting: of them, for the end of an open tool turn with thinking; no gain: of"
-            " them, the money saved would not pay for it; due: the rest",
+            "over: views over the threshold; waiting: of them, for the end of an open tool turn with thinking; no gain:"
+            " of them, the money saved would not pay for it; due: the rest",
             "said: user messages, counted for each view; verbatim: word for word in the view; lost: neither there nor"
             " in what a summary was made from",
             *outcomes,

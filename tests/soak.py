@@ -1,4 +1,4 @@
-"""Hypothesis for minutes: `python -m tests.soak`. Rounds with new seeds until the time is up; the first failure ends it.
+"""Hypothesis for minutes: `python -m tests.soak`. Rounds with new seeds until the time is up, or one fails.
 
 Most of the time goes to the promises about views (properties, and the machine of several processes), a minute to each
 kind of input from outside. Every round prints its seed; with it alone a failure comes back:

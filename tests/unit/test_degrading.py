@@ -1,4 +1,4 @@
-"""The ways down and back up through a real session without servers: what each rung says, and healing after a restart."""
+"""The ways down and back up, through a session without servers: what each rung says, healing after a restart."""
 
 import json
 from typing import Any
@@ -121,7 +121,9 @@ def test_a_policy_that_wants_no_way_down_sends_the_turn_as_it_is() -> None:
 def test_a_session_heals_after_a_restart_of_the_agent(way: Any, shorter_by: int) -> None:
     one, history = agent(on_hard_cap=way), rounds(40)
     one.turn(history)
-    degraded_end = one.session.records[-1].end if way == "truncate" else one.session.last_record.end
+    degraded = one.session.last_record
+    assert degraded is not None
+    degraded_end = degraded.end
     other = one.restarted(history, one.ready(degraded_end - shorter_by))
     view = other.turn(history)
     assert "They worked through the list." in json.dumps(view[0])
@@ -140,7 +142,10 @@ def test_a_restarted_agent_with_nothing_ready_shows_what_the_first_one_showed(wa
 
 
 def test_what_does_not_fit_even_so_is_said_to_be_exhausted() -> None:
-    one, history = agent(window_tokens=10_000, hard_cap_tokens=9_000), [*rounds(3), assistant("x" * 40_000), user("On.")]
+    one, history = (
+        agent(window_tokens=10_000, hard_cap_tokens=9_000),
+        [*rounds(3), assistant("x" * 40_000), user("On.")],
+    )
     one.turn(history)
     assert one.session.plan.exhausted
 

@@ -1,8 +1,9 @@
 """Whatever comes in from outside is read or refused in words: files, wire structs, records, policies, events."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from foldahead import wire
 from foldahead.core.dialects import get_dialect
 from foldahead.core.ledger import ledger_of
 from foldahead.core.policy import Policy, encode_policy, policy_from
-from foldahead.core.record import Record, decode_record, encode_record
+from foldahead.core.record import Record, RecordKind, decode_record, encode_record
 from foldahead.core.replay import replay
 from foldahead.errors import FoldaheadError, InvalidHistory, InvalidPolicy, UnusableRecord
 from foldahead_worker.importers import UnreadableFile, load
@@ -29,6 +30,7 @@ values = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(words, inner, max_size=4)),
     max_leaves=20,
 )
+RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 KINDS: tuple[Any, ...] = (wire.Standing, wire.Answer, wire.Ready, wire.Delta, wire.Offer)
 
 
@@ -53,12 +55,14 @@ def mutilated(draw: Any, good: bytes) -> bytes:
 def read_file(path: Path, data: bytes) -> None:
     """The importer's answer: sessions, or one line that says what is wrong."""
     path.write_bytes(data)
+    said = "read"
     try:
         for session in load(path).sessions:
             ledger_of(session.messages, get_dialect(session.dialect))
-    except UnreadableFile as refused:
-        assert "\n" not in str(refused)
-        assert str(refused)
+    except (UnreadableFile, InvalidHistory) as refused:
+        said = str(refused)
+    assert said
+    assert "\n" not in said
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +90,8 @@ def test_any_log_of_lines_is_read_or_refused_in_one_line(file: Path, lines: list
 
 @given(data=st.binary(max_size=200), kind=st.sampled_from(KINDS))
 def test_any_bytes_from_the_wire_are_read_or_refused(data: bytes, kind: Any) -> None:
-    try:
+    with suppress(UnusableRecord):
         wire.decode(data, kind)
-    except UnusableRecord as refused:
-        assert str(refused)
 
 
 @given(data=st.data())
@@ -108,18 +110,14 @@ def test_a_damaged_standing_is_read_or_refused(data: st.DataObject) -> None:
         interval_s=1.0,
     )
     damaged = data.draw(mutilated(wire.encode(standing)))
-    try:
+    with suppress(UnusableRecord):
         wire.decode(damaged, wire.Standing)
-    except UnusableRecord as refused:
-        assert str(refused)
 
 
 @given(data=st.one_of(st.binary(max_size=200), values.map(lambda value: json.dumps(value).encode("utf8"))))
 def test_any_bytes_for_a_record_are_read_or_refused(data: bytes) -> None:
-    try:
+    with suppress(UnusableRecord):
         decode_record(data)
-    except UnusableRecord as refused:
-        assert str(refused)
 
 
 @given(spoken=conversations(most_turns=4), data=st.data())
@@ -131,9 +129,8 @@ def test_a_record_that_lies_gives_a_view_or_is_refused_and_leaves_the_history(
     heads = ledger_of(spoken.messages, dialect).heads
     start = data.draw(st.integers(0, len(spoken.messages) - 1))
     end = data.draw(st.integers(start + 1, len(spoken.messages)))
-    kinds = ["swapped", "elided", "truncated", "thinking_removed", "repaired", "pinned"]
     record = Record(
-        kind=data.draw(st.sampled_from(kinds)),
+        kind=data.draw(st.sampled_from(RECORD_KINDS)),
         start=start,
         end=end,
         head_start=heads[start].hex(),
@@ -143,27 +140,23 @@ def test_a_record_that_lies_gives_a_view_or_is_refused_and_leaves_the_history(
         reason=data.draw(st.one_of(st.none(), words)),
     )
     before = json.dumps(spoken.messages)
-    try:
+    with suppress(FoldaheadError):
         replay(spoken.messages, [decode_record(encode_record(record))], dialect)
-    except FoldaheadError as refused:
-        assert str(refused)
     assert json.dumps(spoken.messages) == before
 
 
 @given(given_values=st.dictionaries(st.one_of(words, st.sampled_from(Policy.__struct_fields__)), values, max_size=4))
 def test_any_policy_values_are_taken_or_refused_in_words(given_values: dict[str, Any]) -> None:
-    try:
+    with suppress(InvalidPolicy):
         policy = policy_from(given_values)
-    except InvalidPolicy as refused:
-        assert str(refused)
-    else:
-        if not callable(policy.pinned):
-            assert msgspec.msgpack.decode(encode_policy(policy), type=Policy) is not None
+        assert msgspec.msgpack.decode(encode_policy(policy), type=Policy) == msgspec.structs.replace(policy, pinned=())
 
 
 @given(history=st.lists(values, max_size=4), dialect=st.sampled_from(["anthropic", "openai"]))
 def test_any_history_is_taken_or_refused_with_the_place(history: list[Any], dialect: str) -> None:
+    said = "messages[0]"
     try:
         ledger_of(history, get_dialect(dialect))
     except InvalidHistory as refused:
-        assert "messages[" in str(refused)
+        said = str(refused)
+    assert "messages[" in said

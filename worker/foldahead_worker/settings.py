@@ -39,7 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     concurrency: int = 64
     """Summaries at once in one worker process."""
     call_deadline_s: float = 300.0
-    lease_dead_after_s: float = 15.0
+    lease_dead_after_s: float = 8.0
     """A lease whose heartbeat was seen unchanged for this long is dead."""
     cache_max_rows: int = 1_000
     """Summaries kept per workspace, where its sessions ask for no other number."""
@@ -83,7 +83,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         models=_models(env),
         concurrency=_whole(env, "FOLDAHEAD_CONCURRENCY", 64),
         call_deadline_s=_number(env, "FOLDAHEAD_CALL_DEADLINE_S", 300.0),
-        lease_dead_after_s=_number(env, "FOLDAHEAD_LEASE_DEAD_AFTER_S", 15.0),
+        lease_dead_after_s=_number(env, "FOLDAHEAD_LEASE_DEAD_AFTER_S", 8.0),
         cache_max_rows=_whole(env, "FOLDAHEAD_CACHE_MAX_ROWS", 1_000),
         max_cost_per_workspace_day_usd=_number(env, "FOLDAHEAD_MAX_COST_PER_WORKSPACE_DAY_USD", 0.0, least=0.0),
         summary_delay_s=_number(env, "FOLDAHEAD_SUMMARY_DELAY_S", 0.0, least=0.0),

@@ -103,7 +103,7 @@ class Recorded:
 
 
 def _readable(record: Record, ledger: Ledger) -> bool:
-    """Whether what a record puts in is a message at all: records come from other processes, and none may break a turn."""
+    """Whether what a record puts in is a message: records come from other processes, and none may break a turn."""
     try:
         return record.message is None or bool(ledger.dialect.read(record.message, record.start))
     except InvalidHistory:

@@ -69,7 +69,9 @@ def sessions_told(store: Store, workspace: str, kinds: Sequence[str], since_ms: 
     """How many sessions of a workspace have events of these kinds from some time on."""
     row = events.c
     sessions = func.count(row.session.distinct()).label("sessions")
-    query = select(row.kind, sessions).where(row.workspace == workspace, row.kind.in_(kinds), row.created_at_ms > since_ms)
+    query = select(row.kind, sessions).where(
+        row.workspace == workspace, row.kind.in_(kinds), row.created_at_ms > since_ms
+    )
     with store.reading() as connection:
         return {found.kind: found.sessions for found in connection.execute(query.group_by(row.kind))}
 

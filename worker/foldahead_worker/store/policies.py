@@ -49,7 +49,9 @@ def put_in_shadow(store: Store, workspace: str, now_ms: int) -> str | None:
         new = {name: row.excluded[name] for name in ("json", "updated_at_ms")}
         as_before = policies.c.json == kept
         done = connection.execute(
-            row.on_conflict_do_update(index_elements=["workspace"], set_=new, where=as_before).returning(policies.c.json)
+            row.on_conflict_do_update(index_elements=["workspace"], set_=new, where=as_before).returning(
+                policies.c.json
+            )
         )
         return done.scalar()
 

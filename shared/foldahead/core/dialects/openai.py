@@ -125,6 +125,8 @@ def _calls(raw: Mapping[str, Any], where: str) -> tuple[Call, ...]:
 def _call(value: Any, where: str) -> Call:
     raw = as_mapping(value, where)
     kind = raw.get("type") or "function"
+    if not isinstance(kind, str):
+        raise InvalidHistory(f"{where}.type: expected the name of a call's type, got {type(kind).__name__}")
     inner = as_mapping(raw.get(kind) or {}, f"{where}.{kind}")
     extra = without_nulls(raw, "id", "type", "index", kind)
     return Call(str(raw.get("id")), str(inner.get("name")), inner.get("arguments", inner.get("input")), False, extra)
