@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach candidate,python3 python3.13 python3.12 python3.
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-JOBS ?= 4
+JOBS ?= 3
 PYTEST_ARGS ?=
 
 # pyright from its wheel and node from its wheel, both pinned in requirements.lock: nothing is looked up or fetched.

@@ -205,10 +205,11 @@ def row_of(way: str, share: float, cases: Sequence[Case]) -> Row:
 
 
 def run(cases: Sequence[Case], budgets: Sequence[float], source: str) -> Report:
-    """Every way at every budget, over all cases; `extract` over each half of them as well."""
+    """Every way at every budget, over all cases; `extract` and the index over each half of them as well."""
     rows = [row_of(way, share, cases) for way in WAYS for share in budgets]
     for number, half in enumerate((cases[::2], cases[1::2]), 1):
-        rows += [row_of("extract", share, half) | {"way": f"extract, half {number}"} for share in budgets if half]
+        for way in ("extract", "index"):
+            rows += [row_of(way, share, half) | {"way": f"{way}, half {number}"} for share in budgets if half]
     return Report(
         "retention",
         f"What a summary keeps, {len(cases)} spans ({source})",

@@ -33,7 +33,13 @@ def start(directory: Path, *arguments: str, **more: str) -> subprocess.Popen[str
         text=True,
         env=environment(directory, **more),
         start_new_session=True,
+        preexec_fn=_heed_interrupts,  # noqa: PLW1509 - only sets a signal, takes no lock
     )
+
+
+def _heed_interrupts() -> None:
+    """A shell that runs the tests in the background has its children ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run(directory: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -230,7 +230,7 @@ BODIES: dict[str, Callable[[], tuple[list[bytes], bytes]]] = {
 def test_bodies_made_by_hand_are_refused_with_a_reason(stack: RealStack, fold: Foldahead, what: str) -> None:
     ended = plant_bodies(stack, fold, *BODIES[what]())
 
-    wait_until(ended)
+    wait_until(ended, timeout_s=40)
     is_served(stack, fold)
     assert "round failed" not in stack.log("watch-1")
 

@@ -134,6 +134,26 @@ def test_the_user_still_speaks_first_and_last() -> None:
     assert mended([says("a"), says("b", "assistant"), answers("gone")], "openai")[-1] == says("(continue)")
 
 
+def test_a_word_put_in_at_the_end_goes_when_the_results_come_after_all() -> None:
+    history = [says("a"), calls("b"), answers("gone"), answers("b"), says("c", "assistant"), says("d")]
+    dialect = get_dialect("openai")
+    records: list[Record] = []
+    for length in (3, 4, 6):
+        ledger = ledger_of(history[:length], dialect)
+        records += repairs(history[:length], ledger, active_records(records, ledger), 0)
+    view = build_view(history, active_records(records, ledger), dialect)
+    assert view == [says("a"), calls("b"), answers("b"), says("c", "assistant"), says("d")]
+
+
+def test_a_word_put_in_at_the_end_stays_once_it_was_answered() -> None:
+    history = [user("a"), assistant("b"), user(result("gone")), assistant("c"), user("d")]
+    dialect = get_dialect("anthropic")
+    first = ledger_of(history[:3], dialect)
+    early = repairs(history[:3], first, active_records([], first), 0)
+    ledger = ledger_of(history, dialect)
+    assert repairs(history, ledger, active_records(early, ledger), 0) == []
+
+
 def test_a_system_message_keeps_a_users_ahead_of_it() -> None:
     history = [user("a"), assistant("b"), user(result("gone")), system(), assistant("c"), user("d")]
     assert mended(history)[2] == CONTINUE

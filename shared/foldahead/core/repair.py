@@ -31,10 +31,19 @@ def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int) -> 
     made: list[Record] = []
     for turn_start, faults in sorted(faulty.items()):
         turn = (max(turn_start, active.end), ledger.turn_end_at(turn_start))
-        reason = _reason(faults)
-        if not any(at in latest and latest[at].reason == reason for at in range(*turn)):
+        if not _is_done(range(*turn), _reason(faults), latest, ledger):
             made += _mended(history, ledger, turn, faults, latest, now_ms)
     return made
+
+
+def _is_done(turn: range, reason: str, latest: dict[int, Record], ledger: Ledger) -> bool:
+    """Whether a turn was mended of these faults, and no word put in at its end has since got company behind it."""
+    mended = [at for at in turn if at in latest and latest[at].reason == reason]
+    word = ledger.dialect.user_message(CONTINUATION)
+    put_in = next((at for at in mended if latest[at].message == word), None)
+    if put_in is None:
+        return bool(mended)
+    return not any(at not in latest or latest[at].message is not None for at in turn[put_in - turn.start + 1 :])
 
 
 def _left_alone(fault: Fault, ledger: Ledger) -> bool:

@@ -26,7 +26,7 @@ HEADINGS = {
 _HEADING_TOKENS = {name: estimate_text(heading) + 1 for name, heading in HEADINGS.items()}
 # Shares of the budget in a first round; what is left over goes to a second one. The user's words come first.
 _GOAL_SHARE = 0.22
-_USER_SHARE = 0.4
+_USER_SHARE = 0.5
 _FLIGHT_SHARE = 0.18
 _REFERENCES_SHARE = 0.3
 _ERRORS_SHARE = 0.12
