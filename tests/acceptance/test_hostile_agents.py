@@ -184,10 +184,10 @@ def plant_bodies(stack: RealStack, fold: Foldahead, made: list[bytes], head: byt
     honest = honest_standing(fold).offer
     assert honest is not None
     offer = msgspec.structs.replace(honest, start=0, end=len(made), head_end=head)
+    jobs_before = len(stack.jobs("evil"))
     stack.client.rpush(keys.bodies(member), *made)
     stack.client.hset(keys.state(member), "first_head", canonical.first_head("anthropic"))
     plant(stack.client, changed(fold, offer=offer), member)
-    jobs_before = len(stack.jobs("evil"))
 
     def ended() -> str:
         jobs = stack.jobs("evil")
