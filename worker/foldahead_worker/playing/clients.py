@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import msgspec
 
 from foldahead import Foldahead
-from foldahead.core.decide import Means
 from foldahead.core.policy import policy_from
 from foldahead.errors import FoldaheadError
 from foldahead.keys import member
@@ -51,10 +50,9 @@ class Agent(Protocol):
         ...
 
 
-def means_of(task: Task) -> Means:
-    """What the stack makes this session's summaries with."""
-    chooser = Chooser(OneKey("" if task.rules_only else "there is one"), rules_only=task.rules_only)
-    return chooser.means(task.workspace, policy_from(task.policy))
+def chooser_of(task: Task) -> Chooser:
+    """What decides how the stack makes this session's summaries."""
+    return Chooser(OneKey("" if task.rules_only else "there is one"), rules_only=task.rules_only)
 
 
 class LivingAgent:
@@ -63,7 +61,7 @@ class LivingAgent:
     def __init__(self, task: Task, recording: ImportedSession) -> None:
         self._task = task
         self._recording = recording
-        self._means = means_of(task)
+        self._chooser = chooser_of(task)
         self._fold = Foldahead(task.redis_url)
         self._history: list[Any] = []
         self._session = self._fold.session(
@@ -83,7 +81,7 @@ class LivingAgent:
         tell(self._session, taken, turn, history)
         if not taken.due:
             return taken
-        return msgspec.structs.replace(taken, declined=declined(self._session, self._task.workspace, self._means))
+        return msgspec.structs.replace(taken, declined=declined(self._session, self._task.workspace, self._chooser))
 
     def flush(self) -> bool:
         """Wait until all that was published is with Redis; whether it is."""

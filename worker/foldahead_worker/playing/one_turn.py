@@ -14,7 +14,7 @@ from foldahead import Foldahead
 from foldahead.core.policy import policy_from
 from foldahead_worker.importers import ImportedSession
 from foldahead_worker.json_out import json_text
-from foldahead_worker.playing.clients import FLUSH_S, RESUME_S, means_of
+from foldahead_worker.playing.clients import FLUSH_S, RESUME_S, chooser_of
 from foldahead_worker.playing.plays import Task
 from foldahead_worker.playing.taking import Taken, declined, send, tell
 from foldahead_worker.playing.turns import Turn
@@ -53,7 +53,7 @@ def take(work: Work) -> Taken:
     history += messages[turn.sent :]
     tell(session, taken, turn, history)
     session.flush(FLUSH_S)
-    why = declined(session, task.workspace, means_of(task)) if taken.due else ""
+    why = declined(session, task.workspace, chooser_of(task)) if taken.due else ""
     fold.close()
     return msgspec.structs.replace(taken, declined=why)
 

@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from foldahead import Session
-from foldahead.core.decide import Decline, Means, decide
+from foldahead.core.decide import Decline, decide
 from foldahead_worker.importers import ImportedSession
+from foldahead_worker.means import Chooser
 from foldahead_worker.playing.turns import Turn
 
 AGENT_MODEL = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5"}
@@ -82,7 +83,8 @@ def tell(session: Session, taken: Taken, turn: Turn, history: list[Any]) -> None
     session.publish(history, usage=turn.usage if taken.sent is None else None, turn_id=str(turn.number))
 
 
-def declined(session: Session, workspace: str, means: Means) -> str:
+def declined(session: Session, workspace: str, chooser: Chooser) -> str:
     """Why the servers would not make a summary of what the session offers now; empty when they would, or later."""
-    decision = decide(session.standing, workspace, means)
+    standing = session.standing
+    decision = decide(standing, workspace, chooser.means(workspace, standing))
     return decision.reason if isinstance(decision, Decline) and decision.reason not in _HELD_BACK else ""
