@@ -19,6 +19,7 @@ local MAX_EVENT = 16 * 1024
 local MAX_STANDING = 256 * 1024 -- the policy in it holds instructions of any length
 local MAX_READY = 1024 * 1024
 local MAX_READY_ENTRIES = 8
+local MAX_ENVELOPE = 1024 * 1024
 local MAX_NAME = 512 -- of a workspace and of a session, before it is percent-encoded
 local MAX_ARMED = 1000000 -- of one shard
 local MAX_RESTORES = 10000
@@ -497,6 +498,23 @@ local function close(keys, args)
   return 1
 end
 
+-- What the requests of some sessions hold beside their messages, by its digest. KEYS envelope; ARGV version digest
+-- bytes ('' asks whether it is there). Returns whether it is.
+local function envelope(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  elseif #keys ~= 1 or #args ~= 3 or not string.find(keys[1], ':envelope:' .. args[2], 1, true) then
+    return refuse('malformed: fold_envelope takes the key of an envelope, its digest and its bytes')
+  elseif #args[3] > MAX_ENVELOPE then
+    return refuse('envelope too large: ' .. #args[3] .. ' bytes of at most ' .. MAX_ENVELOPE)
+  elseif args[3] ~= '' then
+    redis.call('SET', keys[1], args[3], 'EX', SESSION_TTL_S)
+    return 1
+  end
+  return redis.call('EXPIRE', keys[1], SESSION_TTL_S)
+end
+
 -- The calls of the server side ------------------------------------------------------------------------------------
 
 -- KEYS state ready armed; ARGV version member incarnation n action value urgent
@@ -640,6 +658,7 @@ redis.register_function('fold_forget', forget)
 redis.register_function('fold_close', close)
 redis.register_function('fold_settle', settle)
 redis.register_function('fold_ready', make_ready)
+redis.register_function('fold_envelope', envelope)
 redis.register_function('fold_failed', failed)
 redis.register_function('fold_discard', discard)
 redis.register_function('fold_restore', restore)
