@@ -16,7 +16,7 @@ from foldahead_worker.apart import done_apart
 from foldahead_worker.backoff import rest_ms
 from foldahead_worker.clock import now_ms
 from foldahead_worker.delivery import deliver
-from foldahead_worker.means import Chooser
+from foldahead_worker.means import NATIVE_FAILED, Chooser
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.reasons import OTHER, Reasons, class_of
 from foldahead_worker.reporting import Reporter, completed
@@ -91,7 +91,8 @@ class Watcher:
     def _decide(self, armed: Armed) -> Decision:
         workspace, _ = keys.names_of(armed.member)
         decision = decide(armed.standing, workspace, self._chooser.means(workspace, armed.standing, armed.failed))
-        if isinstance(decision, Start) and armed.failures:
+        instead = armed.failed.startswith(NATIVE_FAILED)  # text in place of what failed: nothing to rest from
+        if isinstance(decision, Start) and armed.failures and not instead:
             left_ms = armed.failed_at_ms + rest_ms(armed.failures, decision.urgency) - armed.seen_at_ms
             if left_ms > 0:
                 return Wait(seconds=left_ms / 1000, reason=f"failed before: {armed.failures} in a row")

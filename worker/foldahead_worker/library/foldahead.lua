@@ -450,10 +450,14 @@ local function publish(keys, args)
     return refused
   end
   local changed = not seen.rev or #given.records > 0
-  return answer(changed and fields(state, TOLD) or seen, keys[3], keys[4], keys[7], member, {
+  local told = answer(changed and fields(state, TOLD) or seen, keys[3], keys[4], keys[7], member, {
     wanted = args[10] == '1' and wanted(state, bodies, tonumber(args[6]), args[7], given.anchors) or '',
     mark = known_mark, ready = given.ready,
   })
+  if args[8] ~= '' and #told[9] > 0 then -- who hears of a summary just now says anew whether it wants another
+    redis.call('ZREM', keys[5], member)
+  end
+  return told
 end
 
 -- The other calls of an agent -----------------------------------------------------------------------------------
