@@ -64,6 +64,9 @@ class Scribe:
             self.encoded += 1
             yield pair
 
+    def envelope(self, digest: str) -> bytes | None:
+        return None
+
     def records(self) -> Sequence[bytes]:
         return self.kept
 

@@ -61,6 +61,8 @@ class Publish(Struct, frozen=True, kw_only=True):
     """Head after the message, flag, packed body."""
     records: Sequence[tuple[bytes, bytes]] = ()
     """Identity, JSON."""
+    envelope: tuple[str, str, bytes] | None = None
+    """Workspace, digest and bytes of what the session's requests hold beside messages; no bytes: is it there?"""
     events: Sequence[tuple[int, bytes]] = ()
     """Number within the incarnation, JSON."""
     ready_known: Sequence[str] = ()
@@ -112,6 +114,11 @@ def publish_call(publish: Publish) -> Call:
     for items in (publish.bodies, publish.records, publish.events):
         fixed += _flat(items)
     return Call("fold_publish", touched, (*fixed, *publish.ready_known, *_flat(publish.anchors)))
+
+
+def envelope_call(workspace: str, digest: str, encoded: bytes) -> Call:
+    """`fold_envelope`: hand over an envelope; with no bytes ask whether Redis has it."""
+    return Call("fold_envelope", (keys.envelope(workspace, digest),), (wire.WIRE_VERSION, digest, encoded))
 
 
 def look_call(member: str, rev: str, mark: str, ready_known: Iterable[str]) -> Call:

@@ -12,7 +12,7 @@ import redis
 from msgspec import Struct
 
 from foldahead import wire
-from foldahead.calls import Call, Publish, Reply, publish_call, read_reply
+from foldahead.calls import Call, Publish, Reply, envelope_call, publish_call, read_reply
 from foldahead.errors import Unreachable
 from foldahead.line import Line
 from foldahead.mailbox import Correspondent, Mailbox
@@ -116,6 +116,8 @@ class Courier:
         batch, publishes = self._prepare(announced, now_s)
         looks = [mailbox for mailbox in map(self.mailboxes.get, self._to_look[:LOOKS_A_CALL]) if mailbox]
         calls = [errand.call for errand in errands]
+        envelopes = [(at, publish.envelope) for at, publish in enumerate(publishes) if publish.envelope]
+        calls += [envelope_call(*envelope) for _, envelope in envelopes]
         calls += map(publish_call, publishes)
         calls += [mailbox.look() for mailbox in looks]
         try:
@@ -129,7 +131,10 @@ class Courier:
         self._tally["looks"] += len(looks)
         waiting = self._after_errands(errands, replies, now_s)
         replies = replies[len(errands) :]
+        lacking = self._after_envelopes([publishes[at].member for at, _ in envelopes], replies)
+        replies = replies[len(envelopes) :]
         again = self._after_publishes(batch, publishes, replies)
+        again |= {member: batch[member] for member in lacking}
         again |= self._after_looks(looks, replies[len(publishes) :])
         return again, waiting
 
@@ -196,6 +201,19 @@ class Courier:
             else:
                 errand.settle(wire.Answer(known=False))
         return waiting
+
+    def _after_envelopes(self, members: Sequence[str], replies: Sequence[Any]) -> list[str]:
+        """The sessions whose envelope Redis has not: it goes with their next publish."""
+        lacking: list[str] = []
+        for member, reply in zip(members, replies, strict=False):
+            if isinstance(reply, redis.ResponseError):
+                self._refused(reply)
+                continue
+            mailbox = self.mailboxes[member]
+            asked_before, mailbox.lacks_envelope = mailbox.lacks_envelope, not reply
+            if not reply and not asked_before:
+                lacking.append(member)
+        return lacking
 
     def _after_publishes(
         self, batch: dict[str, Correspondent], publishes: Sequence[Publish], replies: Sequence[Any]

@@ -87,6 +87,11 @@ def records(member: str) -> str:
     return f"{LAYOUT}:s:{member}:records"
 
 
+def envelope(workspace: str, digest: str) -> str:
+    """String: what the requests of some sessions of a workspace hold beside their messages, by its digest."""
+    return f"{LAYOUT}:w:{quote(workspace, safe='')}:envelope:{digest}"
+
+
 def account(name: str) -> str:
     """Hash: what workers know of a provider's account and model: whether it answers, what it may be asked a minute."""
     return f"{LAYOUT}:account:{quote(name, safe='')}"

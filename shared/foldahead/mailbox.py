@@ -53,6 +53,10 @@ class Correspondent(Protocol):
         """Head after, and canonical body, of the messages from `start` on. Lazy: encoding happens here."""
         ...
 
+    def envelope(self, digest: str) -> bytes | None:
+        """The envelope of that digest, which a delta named; None once the requests have another."""
+        ...
+
     def records(self) -> Sequence[bytes]:
         """All the session's records as JSON, in order. A list that only grows; the link finds what is new."""
         ...
@@ -81,6 +85,8 @@ class Mailbox:
         self._mark = ""
         self._stored: int | None = None  # bodies that Redis has of this history; None: not heard yet
         self._uploads = True
+        self.lacks_envelope = False
+        """Redis said that it has not the envelope of the last publish."""
         self._ids: dict[bytes, bytes] = {}
         self._acknowledged: set[bytes] = set()
         self._events: deque[tuple[int, bytes]] = deque()
@@ -128,12 +134,18 @@ class Mailbox:
             bodies_from=first,
             head_before=head_before,
             bodies=bodies,
+            envelope=self._envelope(session, delta) if upload and standing.envelope else None,
             records=self._new_records(session),
             events=tuple(islice(self._events, MAX_EVENTS_A_CALL)),
             ready_known=tuple(self._ready_known),
             anchors=self._anchors(session, standing.messages, (first or 0) + len(bodies)) if upload else (),
         )
         return self._sent
+
+    def _envelope(self, session: Correspondent, delta: wire.Delta) -> tuple[str, str, bytes]:
+        digest = delta.standing.envelope
+        encoded = session.envelope(digest) if self.lacks_envelope else None
+        return (delta.workspace, digest, encoded or b"")
 
     def look(self) -> Call:
         """Ask whether there is anything new for the session."""

@@ -3,13 +3,17 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from foldahead import wire
 from foldahead.core.conversation import Conversation
+from foldahead.core.envelope import MAX_ENVELOPE_BYTES, digest_of
 from foldahead.core.events import Event, encode_event
-from foldahead.core.ledger import bodies_of
+from foldahead.core.ledger import Ledger, bodies_of
+from foldahead.core.native import NATIVE_DIALECT
+from foldahead.core.originals import originals_of
 from foldahead.core.record import Record, encode_record
 
 EXTRACT_FROM_RATIO = 0.7
@@ -45,6 +49,7 @@ class Outbox:
         self._encoded: list[bytes] = []
         self._encoded_of: list[Record] = []
         self._delta: wire.Delta | None = None
+        self._envelope: tuple[str, bytes] = ("", b"")
         self._closed = False
 
     # -- the session's side ------------------------------------------------------------------------------------------
@@ -52,6 +57,13 @@ class Outbox:
     def put(self, delta: wire.Delta) -> None:
         """How the session stands now."""
         self._delta = delta
+
+    def put_envelope(self, encoded: bytes) -> None:
+        """What the request that is being made holds beside model and messages."""
+        digest = digest_of(encoded)
+        self._conversation.envelope = digest
+        self._conversation.hands_out_originals &= len(encoded) <= MAX_ENVELOPE_BYTES
+        self._envelope = (digest, encoded)
 
     def want_nothing(self) -> bool:
         """No more work is wanted. Returns whether the servers know of the session at all."""
@@ -93,19 +105,35 @@ class Outbox:
         heads = self._conversation.ledger.settled_heads
         return heads[at] if 0 <= at < len(heads) else None
 
+    def envelope(self, digest: str) -> bytes | None:
+        """The envelope of that digest; None when the requests have another one by now."""
+        current, encoded = self._envelope
+        return encoded if current == digest else None
+
     def bodies(self, start: int) -> Iterator[tuple[bytes, bytes]]:
-        """(head after, canonical body) from message `start` on; encoded as they are asked for."""
+        """(head after, body) from message `start` on; encoded as they are asked for."""
         with self.lock:
             ledger, messages = self._conversation.ledger, self._conversation.seen()
         end = min(len(messages), len(ledger.settled_heads) - 1)
         while start < end:
             upto = min(end, start + _BODIES_AT_ONCE)
-            chunk = bodies_of(messages, ledger, start, upto)
+            chunk = self._encoded_bodies(messages, ledger, start, upto)
             yield from zip(ledger.settled_heads[start + 1 :], chunk, strict=False)
             if len(chunk) < upto - start:
                 self.edit_noticed = True
                 return
             start = upto
+
+    def _encoded_bodies(self, messages: list[Any], ledger: Ledger, start: int, end: int) -> list[bytes]:
+        """Bodies in the form that the session's kind of summary takes; fewer where a message was edited in place."""
+        conversation = self._conversation
+        wants_originals = conversation.policy.kind == "native" and ledger.dialect.name == NATIVE_DIALECT
+        if wants_originals and conversation.hands_out_originals:
+            originals = originals_of(messages, ledger, start, end)
+            if originals or not bodies_of(messages, ledger, start, start + 1):
+                return originals
+            conversation.hands_out_originals = False  # JSON cannot hold this message
+        return bodies_of(messages, ledger, start, end)
 
     def records(self) -> Sequence[bytes]:
         """All records, JSON, in order."""

@@ -11,7 +11,7 @@ import msgspec
 from foldahead import keys, wire
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialect import Dialect
-from foldahead.core.envelope import request_with
+from foldahead.core.envelope import envelope_of, request_with
 from foldahead.core.events import CompactionFailed, SessionRejected, events_of, safe_message
 from foldahead.core.plan import Plan
 from foldahead.core.policy import Mode, Policy, policy_from
@@ -91,9 +91,13 @@ class Session:
         """
         if "messages" not in kwargs:
             raise TypeError("request: expected messages=[...] among the arguments")
-        self._conversation.model = str(kwargs.get("model") or "")
+        conversation = self._conversation
+        conversation.model = str(kwargs.get("model") or "")
+        if conversation.policy.kind == "native" or conversation.shows_block:
+            self._outbox.put_envelope(envelope_of(kwargs).encoded())
         view = self.view(kwargs["messages"])
-        return request_with(view, kwargs, self._conversation.dialect, self._conversation.policy)
+        shows_block = conversation.shows_block
+        return request_with(view, kwargs, conversation.dialect, conversation.policy, shows_block=shows_block)
 
     def publish(self, history: list[Any], usage: Any = None, turn_id: str | int | None = None) -> None:
         """Tell the servers how the session stands after a turn. Never waits.

@@ -23,8 +23,16 @@ def ready_from(summary: Summary) -> Ready:
         head_end=summary.head,
         text=summary.summary_text,
         block=summary.block,
-        summary_tokens=estimate_text(wrap(summary.summary_text, summary.summarization_model, summary.end)),
+        envelope=summary.envelope,
+        keeps_thinking=summary.keeps_thinking,
+        summary_tokens=_tokens_of(summary),
     )
+
+
+def _tokens_of(summary: Summary) -> int:
+    if summary.kind == "native":
+        return estimate_text(summary.summary_text)
+    return estimate_text(wrap(summary.summary_text, summary.summarization_model, summary.end))
 
 
 def deliver(store: Store, switchboard: Switchboard, summary: Summary, waiters: Sequence[Waiter]) -> frozenset[str]:

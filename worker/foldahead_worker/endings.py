@@ -15,6 +15,7 @@ from msgspec import Struct
 from foldahead.core.events import FailureMode
 from foldahead_worker.clock import now_ms
 from foldahead_worker.delivery import deliver, give_up
+from foldahead_worker.means import NATIVE_FAILED
 from foldahead_worker.reporting import Reporter, completed, failed, started
 from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.commits import Committed, commit
@@ -28,7 +29,7 @@ from foldahead_worker.store.leases import (
     retry_later,
 )
 from foldahead_worker.store.summaries import Summary
-from foldahead_worker.store.waiters import Waiter
+from foldahead_worker.store.waiters import BLAMELESS, Waiter
 from foldahead_worker.summarizers.protocol import Cost
 from foldahead_worker.switchboard import Switchboard
 from foldahead_worker.verified import bill_of
@@ -211,6 +212,8 @@ class Ending:
 
     def _give_up(self, reason: str) -> None:
         request = self._leased.request
+        if request.kind == "native" and reason not in BLAMELESS:
+            reason = f"{NATIVE_FAILED}{reason}"
         try:
             give_up(self._store, self._switchboard, request.workspace, request.cache_key, reason, self._waiters)
         except redis.RedisError as error:

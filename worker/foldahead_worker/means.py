@@ -6,15 +6,21 @@ from typing import Any, Protocol, cast
 
 from foldahead.core.decide import Means
 from foldahead.core.models import Model, find_model, unknown_model
+from foldahead.core.native import NATIVE_PROMPT_VERSION
 from foldahead.core.policy import Policy
 from foldahead.core.prompt import PROMPT_VERSION
+from foldahead.core.standing import Standing
 from foldahead_worker.summarizers.extract import EXTRACT_VERSION
 
-SUMMARY_S = {"extract": 0.5, "text": 30.0}
+SUMMARY_S = {"extract": 0.5, "text": 30.0, "native": 30.0}
 """99.5th percentile of the time a summary takes, before any was measured: 25 to 28 s blocking in Claude
 Code (facts.md).
 """
 
+NATIVE_PROVIDER = "anthropic"
+"""On-demand compaction is read of no other provider (facts.md)."""
+NATIVE_FAILED = "native:"
+"""What the reason begins with that a session is told when a native summary failed: the next one is text."""
 _MOST_SAID = 10_000
 _log = logging.getLogger("foldahead.means")
 
@@ -38,8 +44,9 @@ class Chooser:
         self._models = models or {}
         self._said: set[tuple[str, str]] = set()
 
-    def means(self, workspace: str, policy: Policy) -> Means:
-        """What makes a summary for a session of this workspace with this policy."""
+    def means(self, workspace: str, standing: Standing, failed: str = "") -> Means:
+        """What makes a summary for a session of this workspace as it stands. `failed`: why its last job did."""
+        policy = standing.policy
         why_not = self.why_not(workspace, policy.model)
         if why_not:
             self._say_once(workspace, policy.model, f"{why_not}: summaries are made by rules (extract)")
@@ -50,7 +57,15 @@ class Chooser:
                 summary_s=SUMMARY_S["extract"] + self._delay_s,
             )
         if policy.kind == "native":
-            self._say_once(workspace, "native", "no worker makes native summaries yet: summaries are text")
+            why_not = self._why_not_native(workspace, standing, failed)
+            if not why_not:
+                return Means(
+                    kind="native",
+                    model=f"{NATIVE_PROVIDER}:{standing.model}",
+                    prompt_version=NATIVE_PROMPT_VERSION,
+                    summary_s=SUMMARY_S["native"] + self._delay_s,
+                )
+            self._say_once(workspace, f"native {why_not}", f"{why_not}: summaries are text")
         return Means(
             kind="text", model=policy.model, prompt_version=PROMPT_VERSION, summary_s=SUMMARY_S["text"] + self._delay_s
         )
@@ -64,6 +79,17 @@ class Chooser:
             return f"no key for {provider}"
         known = find_model(model, self._models)
         return unknown_model(model) if known is None or known.price is None else ""
+
+    def _why_not_native(self, workspace: str, standing: Standing, failed: str) -> str:
+        """Why the provider cannot write a session's summary itself; empty when it can."""
+        if failed.startswith(NATIVE_FAILED):
+            return "the last native summary failed"
+        if not standing.envelope:
+            return "native wants the Messages dialect, session.request, a model that compacts, and no pins"
+        known = find_model(standing.model, self._models)
+        if known is None or known.price is None or not known.compacts:
+            return f"model {standing.model!r} is not known to compact, or has no price"
+        return "" if self._keys.has(workspace, NATIVE_PROVIDER) else f"no key for {NATIVE_PROVIDER}"
 
     def _say_once(self, workspace: str, model: str, why: str) -> None:
         if (workspace, model) not in self._said and len(self._said) < _MOST_SAID:

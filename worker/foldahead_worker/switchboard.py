@@ -218,6 +218,19 @@ class Switchboard:
             at = last
         return found
 
+    def envelope(self, workspace: str, digest: str) -> bytes | None:
+        """What is stored as an envelope: to be believed only if it has that digest."""
+        try:
+            return self._client.get(keys.envelope(workspace, digest))
+        except redis.ResponseError as error:
+            if not _is_wrong_type(error):
+                raise
+            return None
+
+    def discard_envelope(self, workspace: str, digest: str) -> None:
+        """It is not what its name says: have an agent send it again."""
+        self._client.delete(keys.envelope(workspace, digest))
+
     def discard_bodies(self, member: str) -> bool:
         """The stored bodies do not hash to their heads: have the agent send all of them again."""
         return bool(self._call("fold_discard", (keys.state(member), keys.bodies(member)), ()))

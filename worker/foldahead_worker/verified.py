@@ -1,5 +1,6 @@
 """From a summariser to an answer that may be stored: verification, and the one retry (design section 6)."""
 
+import msgspec
 from msgspec import Struct
 
 from foldahead.core.summarise import with_index
@@ -51,13 +52,7 @@ def summarise_verified(summarizer: Summarizer, span: Span, span_tokens: int, che
         return _verified(summarizer, span, first, first.cost)
     if summarizer.kind == "extract":
         return Rejected(reason=verdict.reason, cost=first.cost)
-    tighter = Span(
-        request=span.request,
-        messages=span.messages,
-        parent_text=span.parent_text,
-        envelope=span.envelope,
-        tighter=True,
-    )
+    tighter = msgspec.structs.replace(span, tighter=True)
     second = _asked(summarizer, tighter, first.cost, check)
     cost = first.cost + second.cost
     if _is_better(second, first, verdict, span_tokens):

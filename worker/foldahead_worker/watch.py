@@ -90,7 +90,7 @@ class Watcher:
 
     def _decide(self, armed: Armed) -> Decision:
         workspace, _ = keys.names_of(armed.member)
-        decision = decide(armed.standing, workspace, self._chooser.means(workspace, armed.standing.policy))
+        decision = decide(armed.standing, workspace, self._chooser.means(workspace, armed.standing, armed.failed))
         if isinstance(decision, Start) and armed.failures:
             left_ms = armed.failed_at_ms + rest_ms(armed.failures, decision.urgency) - armed.seen_at_ms
             if left_ms > 0:

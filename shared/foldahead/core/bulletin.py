@@ -8,6 +8,7 @@ from foldahead.core.cut import current_cut, tail_start
 from foldahead.core.decide import offer_of
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
+from foldahead.core.native import is_native, may_be_native, sent_as_is
 from foldahead.core.pins import pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.standing import Calibration, Ready, Shown, Standing
@@ -25,6 +26,7 @@ class Known(Struct, frozen=True, kw_only=True):
     calibration: Calibration
     growth: Growth
     model: str
+    envelope: str
     stalled: int
     policy_pins: frozenset[int] = frozenset()
 
@@ -56,6 +58,8 @@ def standing_of(known: Known, turn_id: str | None) -> Standing:
     pending = int(slope * pending_estimate(ledger, known.active, tail))
     cut = current_cut(ledger, known.policy, known.active, tail)
     prefix = ledger.tokens[ledger.stable_prefix_end()]
+    asked = known.active.asked | known.policy_pins
+    native = known.policy.kind == "native" and may_be_native(ledger, known.active, known.model, asked, cut.end)
     return Standing(
         dialect=ledger.dialect.name,
         policy=msgspec.structs.replace(known.policy, pinned=()),
@@ -70,6 +74,8 @@ def standing_of(known: Known, turn_id: str | None) -> Standing:
         interval_s=known.growth.interval_s,
         calibration=known.calibration,
         model=known.model,
+        envelope=known.envelope if native else "",
+        sent_as_is=sent_as_is(known.active),
         offer=offer_of(ledger.heads, ledger.tokens, cut, slope),
         no_offer_reason=cut.reason,
         shown=_newest_summary(known),
@@ -116,6 +122,7 @@ def _newest_summary(known: Known) -> Shown | None:
             end=usable.end,
             head_end=usable.head_end,
             summary_tokens=usable.summary_tokens,
+            kind=usable.kind,
         )
     span = next((span for span in reversed(known.active.spans) if span.cache_key), None)
     if span is None or span.cache_key is None:
@@ -127,4 +134,5 @@ def _newest_summary(known: Known) -> Shown | None:
         end=span.end,
         head_end=bytes.fromhex(span.head_end),
         summary_tokens=int(known.slope * pending_estimate(known.ledger, shown, span.end)),
+        kind="native" if is_native(span) else "text",
     )

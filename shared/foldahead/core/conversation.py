@@ -15,6 +15,7 @@ from foldahead.core.cut import Cut, current_cut, tail_start
 from foldahead.core.dialect import Dialect
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
+from foldahead.core.native import is_native, misfits
 from foldahead.core.pins import chosen_by
 from foldahead.core.plan import Plan, Scene, make_plan
 from foldahead.core.policy import Policy
@@ -23,6 +24,7 @@ from foldahead.core.recorded import Recorded
 from foldahead.core.scene import Moment, window_room_tokens
 from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration, Ready, Standing
+from foldahead.core.thinking import removed_thinking, strips_thinking
 from foldahead.core.tracked import TrackedHistory
 from foldahead.core.view import Active
 from foldahead.core.weigh import pending_estimate, whole_estimate
@@ -42,6 +44,10 @@ class Conversation:
         self.calibration = Calibration()
         self.growth = Growth()
         self.model = ""
+        self.envelope = ""
+        """Digest of what the last request held beside model and messages; empty: none was seen."""
+        self.hands_out_originals = True
+        """Whether all that a `native` summary takes can be handed to the servers: False once something could not be."""
         self.stalled = 0
         """Summaries in a row that would have had no effect."""
         self.plan = Plan()
@@ -140,6 +146,11 @@ class Conversation:
         return self.active.degraded
 
     @property
+    def shows_block(self) -> bool:
+        """Whether the view has a `native` summary: its request needs the beta of such blocks."""
+        return any(map(is_native, self.active.spans))
+
+    @property
     def has_ready(self) -> bool:
         """Whether a summary is at hand that reaches beyond what the view shows."""
         return any(ready.end > self.active.end for ready in self._known().usable)
@@ -158,9 +169,14 @@ class Conversation:
 
     def reject(self, now_ms: int = 0) -> Record | None:
         """Take back all that makes the view differ, and put the summary in it in quarantine. What was taken back."""
-        spans = self.active.spans
+        before = self.active
         self._recorded.withdraw(self.ledger, now_ms)
-        return spans[-1] if spans else None
+        if before.spans and strips_thinking(self.policy, self.model, self.dialect):
+            # Thinking that came after the swap is bound to the view that was refused, and no part of the history's own.
+            since = range(before.end, len(self.ledger))
+            removed = removed_thinking(self.ledger, self.active, since, "rejected", now_ms)
+            self._recorded.append(removed, self.ledger)
+        return before.spans[-1] if before.spans else None
 
     # -- the view --------------------------------------------------------------------------------------------------
 
@@ -196,6 +212,8 @@ class Conversation:
         faulty = any(fault.index >= mended_to for fault in reversed(self.ledger.faults))
         if asked or faulty or self.policy.age_observations or self.degraded or (moment.cold and self.ready):
             return None
+        if any(ready.kind == "native" for ready in self.ready.values()) or self._has_outgrown_block():
+            return None
         slope = self.calibration.slope
         tail = tail_start(self.ledger, self.policy, slope)
         pending = int(slope * pending_estimate(self.ledger, self.active, tail))
@@ -204,6 +222,10 @@ class Conversation:
         if pending >= self.policy.threshold or (room is not None and pending > room):
             return None
         return Plan(reason="below_threshold", active=self.active, tokens_before=pending, tokens_after=pending)
+
+    def _has_outgrown_block(self) -> bool:
+        """Whether the view has a `native` summary that the request which is being made cannot carry."""
+        return bool(self.envelope and self.active.spans and misfits(self.active, self.model, self.envelope))
 
     def _planned(self, history: list[Any], moment: Moment, may_degrade: bool = True) -> Plan:
         plan = self._make_plan(history, moment, may_degrade)
@@ -224,6 +246,7 @@ class Conversation:
             ready=tuple(self.ready.values()),
             slope=self.calibration.slope,
             model=self.model,
+            envelope=self.envelope,
             pinned=self.active.asked | self._policy_pins,
             cold=moment.cold,
             forced=moment.forced,
@@ -288,6 +311,7 @@ class Conversation:
             calibration=self.calibration,
             growth=self.growth,
             model=self.model,
+            envelope=self.envelope if self.hands_out_originals else "",
             stalled=self.stalled,
             policy_pins=frozenset(self._policy_pins),
         )

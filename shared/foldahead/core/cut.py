@@ -44,8 +44,26 @@ def tail_start(ledger: Ledger, policy: Policy, slope: float = 1.0) -> int:
 
 def current_cut(ledger: Ledger, policy: Policy, active: Active, tail: int) -> Cut:
     """The span that a summary may stand for now: from the stable prefix, or, where each generation keeps its own
-    summary, from the last one that is there to stay."""
+    summary, from the last one that is there to stay. A `native` one is always the first message of a view."""
+    if policy.kind == "native" and (cut := _cut_at_a_turn_of_role(ledger, tail)).found:
+        return cut
     return find_cut(ledger, tail, 0 if policy.resummarise else active.settled_end)
+
+
+def _cut_at_a_turn_of_role(ledger: Ledger, tail: int) -> Cut:
+    """The last legal cut at which role changes: only there thinking behind a block of the provider's stays valid."""
+    cut = find_cut(ledger, tail)
+    while cut.found and not turns_role(ledger, cut.end):
+        cut = find_cut(ledger, cut.end - 1)
+    return cut
+
+
+def turns_role(ledger: Ledger, at: int) -> bool:
+    """Whether the message at an index has another role than the one before it, and is no system message. At the end
+    of the history nothing stands behind a cut."""
+    if not 0 < at < len(ledger):
+        return True
+    return ledger.traits[at].role not in (ledger.traits[at - 1].role, "system")
 
 
 def find_cut(ledger: Ledger, tail: int, least_start: int = 0) -> Cut:

@@ -181,8 +181,11 @@ def length_target_tokens(span_estimate_tokens: int, policy: Policy) -> int:
 
 def request_for(standing: Standing, offer: Offer, workspace: str, policy: Policy, means: Means) -> SummaryRequest:
     """The request for what a session offers, folding in the summary it has; `extract` goes back to the originals."""
-    shown = standing.shown if policy.resummarise else None
+    native = means.kind == "native"
+    shown = standing.shown if policy.resummarise or native else None
     folds = shown is not None and shown.cache_key != "" and shown.end < offer.end and means.kind != "extract"
+    # A block goes on from a block: a text of ours is nothing that the session's own turns were bound to.
+    folds = folds and (not native or (shown is not None and shown.kind == "native"))
     return SummaryRequest(
         workspace=workspace,
         dialect=standing.dialect,
@@ -200,6 +203,8 @@ def request_for(standing: Standing, offer: Offer, workspace: str, policy: Policy
         index_version=INDEX_VERSION,
         parent=shown.cache_key if folds and shown else "",
         parent_end=shown.end if folds and shown else 0,
+        envelope_digest=standing.envelope if native else "",
+        keeps_thinking=native and standing.sent_as_is,
     )
 
 

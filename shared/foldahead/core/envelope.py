@@ -1,26 +1,92 @@
-"""A whole request around a view: the parameters that the view needs, everything else left alone."""
+"""A whole request around a view: what it was made with, and the parameters that the view needs."""
 
-from typing import Any
+import hashlib
+from collections.abc import Mapping
+from typing import Any, cast
 
+import msgspec
+from msgspec import Struct
+
+from foldahead.core.canonical import plain
 from foldahead.core.dialect import Dialect
 from foldahead.core.policy import Policy
 from foldahead.core.view import MOST_BREAKPOINTS
 
 DROP_BLOCK_BETA = "thinking-binding-controls-2026-08-01"
+COMPACT_BETA = "compact-2026-09-04"
+MAX_ENVELOPE_BYTES = 1024 * 1024
+"""A session whose requests carry more beside their messages gets no `native` summaries."""
 
 
-def request_with(view: list[Any], kwargs: dict[str, Any], dialect: Dialect, policy: Policy) -> dict[str, Any]:
+class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a session's requests hold beside model and messages and a `native` summary is made under.
+
+    `system` (text or blocks) and `tools` as the caller gave them, without cache breakpoints; None where there are none.
+    """
+
+    system: Any = None
+    tools: Any = None
+    betas: tuple[str, ...] = ()
+
+    def encoded(self) -> bytes:
+        """As JSON, in the caller's order: what its digest is of."""
+        try:
+            return msgspec.json.encode(self, enc_hook=plain)
+        except (UnicodeEncodeError, RecursionError, OverflowError):
+            return msgspec.json.encode(plain(msgspec.structs.asdict(self)))
+
+
+def envelope_of(kwargs: Mapping[str, Any]) -> Envelope:
+    """The envelope of a request's keyword arguments. What is neither a text nor a list (an SDK's mark for "not
+    given", say) counts as absent."""
+    betas = kwargs.get("betas")
+    return Envelope(
+        system=_given(kwargs.get("system")),
+        tools=_given(kwargs.get("tools")),
+        betas=tuple(sorted(map(str, betas))) if isinstance(betas, list | tuple) else (),  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    )
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, str):
+        return value or None
+    if not isinstance(value, list | tuple) or not value:
+        return None
+    items = cast("list[Any]", value)
+    return [_without_breakpoint(item) for item in items]
+
+
+def _without_breakpoint(item: Any) -> Any:
+    entry: object = item if isinstance(item, Mapping) else plain(item)  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(entry, Mapping):
+        return entry  # no tool and no block: the provider will say so
+    members = cast("Mapping[str, Any]", entry)
+    return {name: member for name, member in members.items() if name != "cache_control"}
+
+
+def digest_of(encoded: bytes) -> str:
+    """What names an encoded envelope: SHA-256, hex."""
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def request_with(
+    view: list[Any], kwargs: dict[str, Any], dialect: Dialect, policy: Policy, *, shows_block: bool = False
+) -> dict[str, Any]:
     """The keyword arguments of a request with a view in place of its `messages`.
 
-    System and tools share the provider's limit of cache breakpoints with the messages.
+    System and tools share the provider's limit of cache breakpoints with the messages. `shows_block`: the view has a
+    `native` summary, which wants its beta.
     """
     if view is kwargs["messages"]:
         return kwargs
     outside = dialect.breakpoints(kwargs.get("system")) + dialect.breakpoints(kwargs.get("tools"))
     room = max(0, MOST_BREAKPOINTS - outside)
     made = {**kwargs, "messages": dialect.limit_breakpoints(view, room) if outside else view}
+    betas: list[str] = [COMPACT_BETA] if shows_block else []
     thinking = kwargs.get("thinking")
     if policy.tail_thinking == "drop_block" and isinstance(thinking, dict):
-        made["betas"] = list(dict.fromkeys([*(kwargs.get("betas") or ()), DROP_BLOCK_BETA]))
+        betas.append(DROP_BLOCK_BETA)
         made["thinking"] = {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    if betas:
+        made["betas"] = list(dict.fromkeys([*(kwargs.get("betas") or ()), *betas]))
     return made

@@ -115,6 +115,8 @@ def _readable(part: Block) -> str:
             return f"[picture {part.width}x{part.height}]" if part.width else "[picture]"
         case Result():
             return text_of(part.parts)
+        case Other(kind="compaction"):
+            return str(part.value.get("content") or "")
         case Other():
             return str(part.value) if part.value is not None else ""
         case _:

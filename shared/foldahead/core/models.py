@@ -65,6 +65,8 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Thinks unless told otherwise (adaptive), out of the answer's budget."""
     effort: bool = False
     """Takes `output_config.effort`."""
+    compacts: bool = False
+    """Writes `native` summaries: takes a request with `compaction` (on-demand compaction)."""
 
     def price_at(self, prompt_tokens: int) -> Price | None:
         """The price of a call with a prompt of that size, cache reads and writes included."""
@@ -79,6 +81,7 @@ def _claude(into: float, out: float, *, read: float = 0.0, binds: bool = False) 
         binds_thinking=binds,
         thinks=True,
         effort=True,
+        compacts=True,
     )
 
 
@@ -100,6 +103,7 @@ MODELS: dict[str, Model] = {
         binds_thinking=True,
         thinks=True,
         effort=True,
+        compacts=True,
     ),
     "claude-sonnet-5-5": _claude(2, 10, read=0.10, binds=True),
     "claude-opus-5-5": _claude(4, 20, read=0.20, binds=True),
@@ -110,7 +114,7 @@ MODELS: dict[str, Model] = {
     "claude-fable-5": _claude(10, 50),
     "claude-mythos-5": _claude(10, 50),
     # By invitation; no list price was read. Costs are refused rather than guessed.
-    "claude-mythos-preview": Model(window_tokens=1_000_000, thinks=True, effort=True),
+    "claude-mythos-preview": Model(window_tokens=1_000_000, thinks=True, effort=True, compacts=True),
     "claude-sonnet-5": _claude(2, 10),
     "claude-opus-5": _claude(5, 25),
     "claude-opus-4-8": _claude(5, 25),

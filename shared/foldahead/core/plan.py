@@ -8,6 +8,7 @@ from typing import Any
 
 from foldahead.core.elide import elision
 from foldahead.core.ledger import Ledger
+from foldahead.core.native import fits, may_be_native
 from foldahead.core.scene import Extract, Outcome, Plan, Scene, Situation
 from foldahead.core.standing import Ready
 from foldahead.core.thinking import open_thinking_turn
@@ -26,7 +27,7 @@ def make_plan(history: list[Any], ledger: Ledger, scene: Scene, extract: Extract
     if elided is not None:
         return elided
     due = scene.forced or scene.cold or now.over_threshold or now.at_hard_cap or now.active.degraded
-    if not due:
+    if not due and not _has_block(now):
         return now.unchanged("below_threshold")
     if now.refused_too_often:
         return now.unchanged("refused_before")
@@ -83,9 +84,16 @@ def _best_swap(now: Situation, late: bool = False) -> Plan | None:
     return min(plans, key=lambda plan: plan.tokens_after, default=None)
 
 
+def _has_block(now: Situation) -> bool:
+    """A `native` summary goes in with the first request after it came, or the thinking behind it is void."""
+    return any(ready.kind == "native" and _belongs(now, ready) for ready in now.scene.ready)
+
+
 def _belongs(now: Situation, ready: Ready) -> bool:
     """Whether a summary was made from this history, leaves the tail alone, and would be progress."""
     ledger, active = now.ledger, now.active
+    if ready.kind == "native" and not _may_stand(now, ready):
+        return False
     fits = ready.start < ready.end <= now.tail and ledger.heads[ready.end] == ready.head_end
     if not fits or not ledger.cuttable(ready.end) or ready.cache_key in active.refused:
         return False
@@ -93,12 +101,22 @@ def _belongs(now: Situation, ready: Ready) -> bool:
     return not overlapped and (ready.end > active.end or bool(active.degraded))
 
 
+def _may_stand(now: Situation, ready: Ready) -> bool:
+    """Whether the request that is being made may carry a block, and nothing that stays asks to stand before it."""
+    scene = now.scene
+    possible = may_be_native(now.ledger, now.active, scene.model, scene.pinned, ready.end)
+    return possible and ready.start == 0 and fits(ready, scene.model, scene.envelope)
+
+
 def _swapped(now: Situation, ready: Ready, late: bool) -> Plan | None:
     """A swap to this summary, if it may be made and shrinks enough."""
     if not _belongs(now, ready):
         return None
-    text = wrap(ready.text, ready.model, ready.end)
-    records = now.span_records("swapped", (ready.start, ready.end), text, cache_key=ready.cache_key)
+    if ready.kind == "native":
+        records = now.block_records(ready)
+    else:
+        text = wrap(ready.text, ready.model, ready.end)
+        records = now.span_records("swapped", (ready.start, ready.end), text, cache_key=ready.cache_key)
     plan = now.planned("swapped", "", records, now.with_records(records), ready)
     if now.active.degraded and now.below_trigger(plan.tokens_after):
         return plan  # it heals, even if the view grows

@@ -76,6 +76,8 @@ _NOTES = (
     "the later part wins, what a later part finished is no longer in flight, and nothing is said twice."
 )
 
+_ABOVE = "The material is the conversation so far: everything ahead of this request."
+
 _TIGHTER = """
 
 Your last note could not be used: it was too long, or it was not a note. Write at most {words} words this \
@@ -145,6 +147,16 @@ def build_fold(
     numbered = [f"[part {number}]\n{neutralise(note)}" for number, note in enumerate(notes, 1)]
     body = "\n\n".join([f"[notes {nonce} begin]", *numbered, f"[notes {nonce} end]"])
     return _prompt(_NOTES.format(nonce=nonce), body, length_target_tokens, instructions, tighter)
+
+
+def compaction_instructions(length_target_tokens: int, instructions: str = "", tighter: bool = False) -> str:
+    """What a provider's own summariser is told in place of its own prompt; empty where that one is to be used.
+
+    Instructions replace that prompt (facts.md), so that the operator's own come with the whole task.
+    """
+    if not instructions and not tighter:
+        return ""
+    return _prompt(_ABOVE, "", length_target_tokens, instructions, tighter).system
 
 
 def _prompt(material: str, body: str, length_target_tokens: int, instructions: str, tighter: bool) -> Prompt:

@@ -16,6 +16,8 @@ from foldahead.core.canonical import plain
 from foldahead.errors import UnusableRecord
 
 RECORD_VERSION = 1
+GIVEN_UP = "request_changed"
+"""Reason of a record that takes back a `native` summary: it was made for requests with other model, system or tools."""
 _PLACE = re.compile(r"[0-9]{1,9}(?:/[0-9]{1,9})?")
 
 RecordKind = Literal["swapped", "elided", "truncated", "thinking_removed", "repaired", "pinned"]
@@ -60,7 +62,12 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def withdraws(self) -> bool:
         """Whether it takes back all that was recorded of these messages: a provider had refused the view."""
-        return self.kind == "swapped" and self.message is None
+        return self.kind == "swapped" and self.message is None and self.reason != GIVEN_UP
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether it takes back one `native` summary, for requests that it was not made for."""
+        return self.kind == "swapped" and self.message is None and self.reason == GIVEN_UP
 
     @property
     def stands_for_span(self) -> bool:

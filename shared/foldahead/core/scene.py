@@ -6,9 +6,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from foldahead.core.canonical import encodable
-from foldahead.core.cut import Cut, current_cut, tail_start
+from foldahead.core.cut import Cut, current_cut, tail_start, turns_role
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import find_model
+from foldahead.core.native import block_message, given_up, made_for, misfits, sent_as_is
 from foldahead.core.pins import pin_records, pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record, record_of
@@ -54,6 +55,8 @@ class Scene(Struct, frozen=True, kw_only=True):
     slope: float = 1.0
     model: str = ""
     """The agent's model; empty: unknown."""
+    envelope: str = ""
+    """Digest of what its requests hold beside model and messages; empty: unknown, or never a `native` summary."""
     pinned: frozenset[int] = frozenset()
     cold: bool = False
     """Whether the provider's prompt cache has run out anyway."""
@@ -112,7 +115,7 @@ class Situation:
         )
         self.scale = self._scale()
         self.strips_thinking = strips_thinking(scene.policy, scene.model, ledger.dialect)
-        self.repaired = self._repairs()
+        self.repaired = self._mends()
         self.active = self.with_records(self.repaired) if self.repaired else scene.active
         self.weight = self.scale.weigh(self.active)
 
@@ -123,11 +126,16 @@ class Situation:
             return CounterScale(history, ledger, scene.counter, outside if scene.target_tokens is None else [])
         return self.pending if scene.target_tokens is None else WholeScale(ledger, scene.slope)
 
-    def _repairs(self) -> tuple[Record, ...]:
-        mended = repairs(self.history, self.ledger, self.scene.active, self.scene.now_ms)
-        if not mended:
+    def _mends(self) -> tuple[Record, ...]:
+        """What must be done before anything else: blocks given up that the requests have outgrown, and repairs."""
+        ledger, scene = self.ledger, self.scene
+        outgrown = misfits(scene.active, scene.model, scene.envelope) if scene.envelope else []
+        mends = [given_up(ledger, span, scene.now_ms) for span in outgrown]
+        active = self.with_records(tuple(mends)) if mends else scene.active
+        mends += repairs(self.history, ledger, active, scene.now_ms)
+        if not mends:
             return ()
-        return (*mended, *self.thinking_behind(mended[0], self.scene.active))
+        return (*mends, *self.thinking_behind(mends[0], active))
 
     def thinking_behind(self, change: Record, active: Active) -> list[Record]:
         """Records that take away the thinking which a change ahead of it made void."""
@@ -230,9 +238,29 @@ class Situation:
         ledger, now_ms, (start, end) = self.ledger, self.scene.now_ms, span
         message = ledger.dialect.user_message(encodable(text))
         record = record_of(ledger.heads, kind, start, end, now_ms, cache_key=cache_key, message=message, reason=reason)
-        pins = pins_of(ledger, start, end, self.scene.pinned)
+        return self._with_what_follows(record, pins_of(ledger, start, end, self.scene.pinned), self.strips_thinking)
+
+    def block_records(self, ready: Ready) -> tuple[Record, ...]:
+        """`span_records` of a `native` summary: of its span only system messages stay, behind the block."""
+        ledger, start, end = self.ledger, ready.start, ready.end
+        record = record_of(
+            ledger.heads,
+            "swapped",
+            start,
+            end,
+            self.scene.now_ms,
+            cache_key=ready.cache_key,
+            message=block_message(ready),
+            reason=made_for(ready.model, ready.envelope),
+        )
+        restated = dict.fromkeys(ledger.systems(start, end), "system")
+        keeps = ready.keeps_thinking and sent_as_is(self.active) and not restated and turns_role(ledger, end)
+        return self._with_what_follows(record, restated, self.strips_thinking and not keeps)
+
+    def _with_what_follows(self, record: Record, pins: dict[int, str], strips: bool) -> tuple[Record, ...]:
+        ledger, now_ms = self.ledger, self.scene.now_ms
         removed: list[Record] = []
-        if self.strips_thinking:
-            kept = (*pins, *range(end, len(ledger)))
-            removed = removed_thinking(ledger, self.active, kept, f"{kind}:{record.mark[:32]}", now_ms)
+        if strips:
+            kept = (*pins, *range(record.end, len(ledger)))
+            removed = removed_thinking(ledger, self.active, kept, f"{record.kind}:{record.mark[:32]}", now_ms)
         return (*self.repaired, record, *pin_records(ledger, pins, record.mark, now_ms), *removed)

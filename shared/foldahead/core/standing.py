@@ -25,6 +25,10 @@ class Ready(Struct, frozen=True, kw_only=True):
     text: str
     block: bytes = b""
     """`native`: the block that the provider signed, JSON, byte for byte."""
+    envelope: str = ""
+    """`native`: digest of the `Envelope` that it was made under."""
+    keeps_thinking: bool = False
+    """`native`: thinking behind it stays valid, the messages that it stands for were summarised as they were sent."""
     summary_tokens: Count = 0
 
 
@@ -54,6 +58,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     end: Count
     head_end: Head
     summary_tokens: Count
+    kind: SummaryKind = "text"
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
@@ -84,6 +89,11 @@ class Standing(Struct, frozen=True, kw_only=True):
     calibration: Calibration = Calibration()
     model: str = ""
     """The agent's own model, where `request` named it."""
+    envelope: str = ""
+    """Digest of the system prompt, tools and betas of the agent's requests (`Envelope`), where the session's summaries
+    may be `native`."""
+    sent_as_is: bool = False
+    """What was sent so far is the history itself, behind the provider's own blocks at most."""
     parent_session: str = ""
     offer: Offer | None = None
     no_offer_reason: str = ""

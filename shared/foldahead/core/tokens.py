@@ -69,6 +69,8 @@ def estimate_block(block: Block) -> int:
             return _estimate_picture(block)
         case Document():
             return _estimate_document(block)
+        case Other(kind="compaction"):
+            return _estimate_compaction(block.value)
         case Other():
             return _estimate_foreign(block.value)
 
@@ -83,6 +85,12 @@ def _estimate_foreign(value: Any) -> int:
     text = _spelled(value)
     files = _BASE64.findall(text)
     return estimate_text(_BASE64.sub("", text) if files else text) + UNKNOWN_PICTURE_TOKENS * len(files)
+
+
+def _estimate_compaction(value: Any) -> int:
+    """A block that the provider wrote: what the model reads of it, not what it is sealed with."""
+    read = {name: value.get(name) for name in ("content", "tool_changes")} if isinstance(value, dict) else value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return _estimate_foreign(read)
 
 
 def _estimate_picture(picture: Picture) -> int:

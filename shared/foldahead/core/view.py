@@ -34,6 +34,8 @@ class Active(Struct, frozen=True):
     """Up to here a provider refused what was made of the history: it is neither mended nor elided there again."""
     refused: frozenset[str] = frozenset()
     """Marks of the spans' records that it refused."""
+    given_up: frozenset[str] = frozenset()
+    """Cache keys of `native` summaries that the session's requests have outgrown."""
     weights: tuple[int, ...] = ()
     """Estimated tokens of what stands for each span; empty: not weighed."""
 
@@ -74,9 +76,11 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
     asked: set[int] = set()
     withdrawn = 0
     refused: set[str] = set()
+    records = [record for record in records if made_from(record, ledger)]
+    given_up = frozenset(record.cache_key for record in records if record.gives_up and record.cache_key)
     for record in records:
-        if not made_from(record, ledger):
-            continue
+        if record.gives_up or (record.stands_for_span and record.cache_key in given_up):
+            continue  # what it took the place of stands again
         if record.withdraws:
             refused.update(record.refused_marks)
             refused.update(span.mark for span in spans if span.end <= record.end)
@@ -103,6 +107,7 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
         asked=frozenset(asked),
         withdrawn=withdrawn,
         refused=frozenset(refused),
+        given_up=given_up,
     )
 
 
@@ -160,7 +165,10 @@ def _is_system(message: Any) -> bool:
 
 
 def _opened(pins: list[Any], summary: Any, opening: bool) -> list[Any]:
-    """Pins ahead of the summary; behind it where a pinned message cannot open a conversation."""
+    """Pins ahead of the summary; behind it where a pinned message cannot open a conversation, and behind a block of
+    the provider's, which is the assistant's and goes first."""
+    if role_of(summary) == "assistant":
+        return [summary, *pins]
     first = next((pin for pin in pins if pin is not None), None)
     if opening and first is not None and role_of(first) != "user":
         return [summary, *pins]

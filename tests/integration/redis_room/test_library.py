@@ -124,14 +124,29 @@ def test_forgetting_leaves_nothing_but_the_word_to_forget(client, switchboard, s
     assert entries[0].data == b""
 
 
+def expiries(client: "redis.Redis", scribe: Scribe) -> set[int]:
+    return {client.ttl(name(scribe.member)) for name in (keys.state, keys.bodies, keys.ready, keys.records)}
+
+
 def test_every_key_of_a_session_expires_at_the_same_time(client, switchboard, scribe):
     publish(client, scribe, 1, **with_bodies(scribe), **with_records(a_record()))
     client.expire(keys.state(scribe.member), 1000)
     switchboard.ready(scribe.member, a_ready())
     assert client.ttl(keys.ready(scribe.member)) <= 1000
+    publish(client, scribe, 2, **with_records(a_record(2, 4)))
+    assert expiries(client, scribe) == {keys.SESSION_TTL_S}
+
+
+@pytest.mark.parametrize(
+    ("minutes_ago", "expires_in_s"), [(61, keys.SESSION_TTL_S), (-1, keys.SESSION_TTL_S), (59, 1000)]
+)
+def test_a_publish_of_counts_renews_the_expiry_once_an_hour(client, scribe, minutes_ago: int, expires_in_s: int):
+    publish(client, scribe, 1)
+    kept_ms = int(client.hget(keys.state(scribe.member), "kept_ms"))
+    client.hset(keys.state(scribe.member), "kept_ms", kept_ms - minutes_ago * 60_000)
+    client.expire(keys.state(scribe.member), 1000)
     publish(client, scribe, 2)
-    names = [keys.state, keys.bodies, keys.ready, keys.records]
-    assert {client.ttl(name(scribe.member)) for name in names} == {keys.SESSION_TTL_S}
+    assert client.ttl(keys.state(scribe.member)) == pytest.approx(expires_in_s, abs=2)
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,15 @@ def test_closing_disarms_a_session_and_leaves_what_is_known_of_it(client, switch
     assert [entry.kind for entry in switchboard.inbox.read("w", 10, 50)] == ["record", "close"]
 
 
+def test_a_session_closed_while_it_is_looked_at_is_not_armed_again(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe)
+    [seen] = switchboard.due(10)
+    client.execute_command(*close_call(scribe.member).command)
+    switchboard.settle_wait(seen, 0)
+    assert switchboard.counts().armed == 0
+
+
 def test_a_process_that_goes_does_not_close_what_another_has_published_since(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1, incarnation="gone")

@@ -3,10 +3,12 @@
 --
 -- The state of sessions in Redis, and the only code that writes it. docs/wire.md has every call's keys, arguments
 -- and reply. Redis's own clock is the only clock; nothing written here outlives SESSION_TTL_S unless it is renewed.
+-- A command costs as much as all the Lua around it: a publish of counts alone makes five.
 -- Nothing is believed here: heads are compared, never proved. Who spends money on a body checks its chain.
 
 local WIRE = '1'
 local SESSION_TTL_S = 7 * 24 * 3600
+local RENEW_MS = 3600 * 1000 -- the TTL of a session's keys is set anew at most so often
 local RESTORE_TTL_S = 3600
 local JOB_RECHECK_MS = 60 * 1000 -- a job not heard of for so long is looked at again: a lost step repeats itself
 local MAX_BODY = 8 * 1024 * 1024
@@ -19,6 +21,7 @@ local MAX_EVENT = 16 * 1024
 local MAX_STANDING = 256 * 1024 -- the policy in it holds instructions of any length
 local MAX_READY = 1024 * 1024
 local MAX_READY_ENTRIES = 8
+local MAX_ENVELOPE = 1024 * 1024
 local MAX_NAME = 512 -- of a workspace and of a session, before it is percent-encoded
 local MAX_ARMED = 1000000 -- of one shard
 local MAX_RESTORES = 10000
@@ -56,15 +59,23 @@ local function field(state, name)
   return redis.call('HGET', state, name) or ''
 end
 
-local function decoded_length(name)
-  return #string.gsub(name, '%%%x%x', '.')
+local function fields(state, names)
+  local found, values = {}, redis.call('HMGET', state, unpack(names))
+  for at, name in ipairs(names) do
+    found[name] = values[at]
+  end
+  return found
+end
+
+local function too_long(name)
+  return #name > MAX_NAME and #string.gsub(name, '%%%x%x', '.') > MAX_NAME
 end
 
 local function bad_name(member)
   local workspace, session = string.match(member, '^([^/]*)/([^/]*)$')
   if not workspace then
     return refuse('malformed: a member is workspace/session, each percent-encoded')
-  elseif decoded_length(workspace) > MAX_NAME or decoded_length(session) > MAX_NAME then
+  elseif too_long(workspace) or too_long(session) then
     return refuse('name too long: a workspace and a session have at most ' .. MAX_NAME .. ' bytes each')
   end
 end
@@ -243,31 +254,26 @@ end
 
 -- What is armed -------------------------------------------------------------------------------------------------
 
+local WANTS = { 'due', 'job', 'job_at', 'urgent', 'job_urgent' }
+
 -- Whether a session wants the watcher's look: it wants work, and no job has it, or the job must hurry from now on,
--- or the job has not been heard of for long.
-local function wants(state, now)
-  local seen = redis.call('HMGET', state, 'due', 'job', 'job_at', 'urgent', 'job_urgent')
-  local due, job, job_at = seen[1], seen[2], tonumber(seen[3]) or 0
-  if not due or due == '' then
+-- or the job has not been heard of for long. `seen` has the fields of WANTS.
+local function wants(seen, now)
+  if not seen.due or seen.due == '' then
     return false
-  elseif not job or job == '' then
+  elseif not seen.job or seen.job == '' then
     return true
   end
-  return (seen[4] == '1' and seen[5] ~= '1') or now - job_at > JOB_RECHECK_MS
+  return (seen.urgent == '1' and seen.job_urgent ~= '1') or now - (tonumber(seen.job_at) or 0) > JOB_RECHECK_MS
 end
 
-local function arm(state, armed, member, now)
-  if not wants(state, now) then
+local function arm(seen, armed, member, now)
+  if not wants(seen, now) then
     redis.call('ZREM', armed, member)
   elseif redis.call('ZCARD', armed) < MAX_ARMED or redis.call('ZSCORE', armed, member) then
-    redis.call('ZADD', armed, whole(now + tonumber(field(state, 'due'))), member)
+    redis.call('ZADD', armed, whole(now + tonumber(seen.due)), member)
     redis.call('EXPIRE', armed, SESSION_TTL_S)
   end
-end
-
-local function is_same(state, incarnation, n)
-  local seen = redis.call('HMGET', state, 'inc', 'n')
-  return seen[1] == incarnation and seen[2] == n
 end
 
 -- Replies ---------------------------------------------------------------------------------------------------
@@ -287,17 +293,17 @@ local function news_of_ready(ready, known)
   return news
 end
 
+local TOLD = { 'rev', 'job', 'failed', 'mark' }
+
 -- {known, rev, wanted, job, failed, overrides, mark, records or '' (the caller knows them), ready, standing, idle ms}
-local function answer(state, ready, records, policies, member, ask)
-  local seen = redis.call('HMGET', state, 'rev', 'job', 'failed', 'mark', 'standing', 'at_ms')
-  local mark = seen[4] or ''
-  local workspace = string.match(member, '^[^/]*')
-  local idle = seen[6] and whole(now_ms() - tonumber(seen[6])) or '0'
+-- `told` has the fields of TOLD. Standing and idle time are for a caller that has nothing of the session.
+local function answer(told, ready, records, policies, member, ask)
+  local mark = told.mark or ''
   return {
-    1, seen[1] or '0', ask.wanted or '', seen[2] or '', seen[3] or '',
-    redis.call('HGET', policies, workspace) or '', mark,
+    1, told.rev or '0', ask.wanted or '', told.job or '', told.failed or '',
+    redis.call('HGET', policies, string.match(member, '^[^/]*')) or '', mark,
     mark ~= ask.mark and redis.call('HVALS', records) or '',
-    news_of_ready(ready, ask.ready), ask.whole and seen[5] or '', idle,
+    news_of_ready(ready, ask.ready), ask.standing or '', ask.idle or '0',
   }
 end
 
@@ -311,28 +317,23 @@ local function slice(args, from, count)
   return part, from + count
 end
 
--- The lists behind the fixed arguments, or nothing when their lengths do not add up.
+local NONE = {}
+
+-- Behind the fixed arguments; the last of those say how many entries each has. Name, arguments an entry.
+local LISTS = { { 'bodies', 3 }, { 'records', 2 }, { 'events', 2 }, { 'ready', 1 }, { 'anchors', 2 } }
+
+-- The lists by name, or nothing when their lengths do not add up.
 local function lists(args)
-  local counts = {}
-  for at = 14, FIXED do
-    counts[#counts + 1] = tonumber(args[at]) or -1
-  end
-  local sizes = { counts[1] * 3, counts[2] * 2, counts[3] * 2, counts[4], counts[5] * 2 }
-  local total = FIXED
-  for _, size in ipairs(sizes) do
-    if size < 0 or size % 1 ~= 0 then
+  local given, at = { bodies = NONE, records = NONE, events = NONE, ready = NONE, anchors = NONE }, FIXED + 1
+  for index, list in ipairs(LISTS) do
+    local size = (tonumber(args[FIXED - #LISTS + index]) or -1) * list[2]
+    if size < 0 or size % list[2] ~= 0 or at + size > #args + 1 then
       return
+    elseif size > 0 then
+      given[list[1]], at = slice(args, at, size)
     end
-    total = total + size
   end
-  if total ~= #args then
-    return
-  end
-  local found, at = {}, FIXED + 1
-  for index, size in ipairs(sizes) do
-    found[index], at = slice(args, at, size)
-  end
-  return { bodies = found[1], records = found[2], events = found[3], ready = found[4], anchors = found[5] }
+  return at == #args + 1 and given or nil
 end
 
 local function too_large(items, step, offset, limit, name)
@@ -352,8 +353,10 @@ local function bad_bodies(triples)
   return too_large(triples, 3, 3, MAX_BODY, 'body')
 end
 
+local NUMBERS = { 4, 6, 8, 12 }
+
 local function bad_numbers(args)
-  for _, at in ipairs({ 4, 6, 8, 12 }) do
+  for _, at in ipairs(NUMBERS) do
     local number = tonumber(args[at])
     local may_be_empty = (at == 8 or at == 12) and args[at] == ''
     if not may_be_empty and not (number and number >= 0 and number < 2 ^ 53 and number % 1 == 0) then
@@ -382,9 +385,41 @@ local function bad_publish(keys, args, given)
     or too_large(given.records, 2, 2, MAX_RECORD, 'record') or too_large(given.events, 2, 2, MAX_EVENT, 'event')
 end
 
-local function is_old_news(state, incarnation, n)
-  local seen = redis.call('HMGET', state, 'inc', 'n')
-  return seen[1] == incarnation and tonumber(n) <= tonumber(seen[2])
+-- All that a publish has to know of the state, in one command and one table: both cost.
+local function read_for_publish(state)
+  local seen = redis.call('HMGET', state,
+    'rev', 'inc', 'n', 'due', 'job', 'job_at', 'job_urgent', 'failed', 'mark', 'kept_ms')
+  return {
+    rev = seen[1], inc = seen[2], n = seen[3], due = seen[4], job = seen[5], job_at = seen[6], job_urgent = seen[7],
+    failed = seen[8], mark = seen[9], kept_ms = seen[10],
+  }
+end
+
+local function apply(keys, args, seen, now)
+  redis.call('HSET', keys[1], 'inc', args[3], 'n', args[4], 'standing', args[5], 'messages', args[6], 'head', args[7],
+    'due', args[8], 'urgent', args[9], 'upload', args[10], 'at_ms', whole(now))
+  local wanted_nothing = seen.due == '' and args[8] == ''
+  seen.due, seen.urgent = args[8], args[9]
+  if not wanted_nothing then -- what wants nothing is in no armed set
+    arm(seen, keys[5], args[2], now)
+  end
+end
+
+-- Keys that were made just now need their TTL, the others have it renewed once in a while.
+local function renew(keys, seen, given, now)
+  local ago = now - (tonumber(seen.kept_ms) or 0)
+  if ago < 0 or ago >= RENEW_MS or #given.bodies + #given.records > 0 then
+    redis.call('HSET', keys[1], 'kept_ms', whole(now))
+    keep_alive(keys, 4)
+  end
+end
+
+local function take_records(keys, member, given, known_mark)
+  local knew_all = field(keys[1], 'mark') == known_mark
+  for _, id in ipairs(add_records(keys[1], keys[4], given)) do
+    report(keys[6], member, 'record', id, '')
+  end
+  return knew_all and field(keys[1], 'mark') or known_mark
 end
 
 local function publish(keys, args)
@@ -393,40 +428,38 @@ local function publish(keys, args)
   if bad then
     return bad
   end
-  local state, bodies, ready, records, armed, inbox, policies = unpack(keys)
-  local member, incarnation, n, messages, head = args[2], args[3], args[4], tonumber(args[6]), args[7]
-  local now, known_mark = now_ms(), args[11]
-  local upload = args[10] == '1'
-  if redis.call('HEXISTS', state, 'rev') == 0 then
-    revise(state)
-  end
-  local refused
-  if not is_old_news(state, incarnation, n) then
-    redis.call('HSET', state, 'inc', incarnation, 'n', n, 'standing', args[5], 'messages', args[6], 'head', head,
-      'due', args[8], 'urgent', args[9], 'upload', args[10], 'at_ms', whole(now))
-    arm(state, armed, member, now)
+  local state, bodies, member, incarnation = keys[1], keys[2], args[2], args[3]
+  local now, known_mark, seen, refused = now_ms(), args[11], read_for_publish(state), nil
+  if not (seen.inc == incarnation and tonumber(args[4]) <= tonumber(seen.n)) then -- else it is old news
+    apply(keys, args, seen, now)
     if #given.bodies > 0 then
       refused = add_bodies(state, bodies, tonumber(args[12]), args[13], given.bodies)
     end
   end
   if #given.records > 0 then
-    local knew_all = field(state, 'mark') == known_mark
-    for _, id in ipairs(add_records(state, records, given.records)) do
-      report(inbox, member, 'record', id, '')
-    end
-    known_mark = knew_all and field(state, 'mark') or known_mark
+    known_mark = take_records(keys, member, given.records, known_mark)
   end
   if #given.events > 0 then
-    add_events(state, inbox, member, incarnation, given.events)
+    add_events(state, keys[6], member, incarnation, given.events)
   end
-  keep_alive(keys, 4)
-  return refused or answer(state, ready, records, policies, member, {
-    wanted = upload and wanted(state, bodies, messages, head, given.anchors) or '',
+  if not seen.rev then
+    revise(state)
+  end
+  renew(keys, seen, given, now)
+  if refused then
+    return refused
+  end
+  local changed = not seen.rev or #given.records > 0
+  return answer(changed and fields(state, TOLD) or seen, keys[3], keys[4], keys[7], member, {
+    wanted = args[10] == '1' and wanted(state, bodies, tonumber(args[6]), args[7], given.anchors) or '',
     mark = known_mark, ready = given.ready,
   })
 end
 
 -- The other calls of an agent -----------------------------------------------------------------------------------
+
+local LOOK_READS = { 'rev', 'job', 'failed', 'mark', 'upload', 'messages' }
+local RESUME_READS = { 'rev', 'job', 'failed', 'mark', 'standing', 'at_ms' }
 
 -- KEYS state bodies ready records policies; ARGV version member rev mark ready-key...
 local function look(keys, args)
@@ -435,14 +468,15 @@ local function look(keys, args)
     return bad
   end
   local state, bodies = keys[1], keys[2]
-  local seen = redis.call('HMGET', state, 'rev', 'upload', 'messages')
-  if not seen[1] then
+  local rev = redis.call('HGET', state, 'rev')
+  if not rev then
     return { 0 }
-  elseif seen[1] == args[3] then
+  elseif rev == args[3] then
     return {}
   end
-  local gone = seen[2] == '1' and tonumber(seen[3]) > 0 and redis.call('LLEN', bodies) == 0
-  return answer(state, keys[3], keys[4], keys[5], args[2],
+  local seen = fields(state, LOOK_READS)
+  local gone = seen.upload == '1' and tonumber(seen.messages) > 0 and redis.call('LLEN', bodies) == 0
+  return answer(seen, keys[3], keys[4], keys[5], args[2],
     { wanted = gone and '0' or '', mark = args[4], ready = slice(args, 5, #args - 4) })
 end
 
@@ -460,7 +494,10 @@ local function resume(keys, args)
     end
     return { 0 }
   end
-  return answer(state, ready, records, policies, args[2], { mark = false, ready = {}, whole = true })
+  local seen = fields(state, RESUME_READS)
+  local idle = seen.at_ms and whole(now_ms() - tonumber(seen.at_ms))
+  return answer(seen, ready, records, policies, args[2],
+    { mark = false, ready = {}, standing = seen.standing, idle = idle })
 end
 
 -- KEYS state bodies ready records armed restore inbox; ARGV version member
@@ -497,7 +534,26 @@ local function close(keys, args)
   return 1
 end
 
+-- What the requests of some sessions hold beside their messages, by its digest. KEYS envelope; ARGV version digest
+-- bytes ('' asks whether it is there). Returns whether it is.
+local function envelope(keys, args)
+  local bad = wrong_version(args)
+  if bad then
+    return bad
+  elseif #keys ~= 1 or #args ~= 3 or not string.find(keys[1], ':envelope:' .. args[2], 1, true) then
+    return refuse('malformed: fold_envelope takes the key of an envelope, its digest and its bytes')
+  elseif #args[3] > MAX_ENVELOPE then
+    return refuse('envelope too large: ' .. #args[3] .. ' bytes of at most ' .. MAX_ENVELOPE)
+  elseif args[3] ~= '' then
+    redis.call('SET', keys[1], args[3], 'EX', SESSION_TTL_S)
+    return 1
+  end
+  return redis.call('EXPIRE', keys[1], SESSION_TTL_S)
+end
+
 -- The calls of the server side ------------------------------------------------------------------------------------
+
+local SETTLE_READS = { 'inc', 'n', 'due', 'job', 'job_at', 'urgent', 'job_urgent' }
 
 -- KEYS state ready armed; ARGV version member incarnation n action value urgent
 -- action: job (value: cache key), wait (value: ms), drop. Returns whether the state is still the one that was seen.
@@ -511,16 +567,18 @@ local function settle(keys, args)
     redis.call('ZREM', armed, member)
     return 0
   end
-  local same, now = is_same(state, args[3], args[4]), now_ms()
+  local seen, now = fields(state, SETTLE_READS), now_ms()
+  local same = seen.inc == args[3] and seen.n == args[4]
   if action == 'job' then
     if redis.call('HEXISTS', ready, value) == 0 then
+      seen.job, seen.job_at, seen.job_urgent = value, now, args[7]
       redis.call('HSET', state, 'job', value, 'job_at', whole(now), 'job_urgent', args[7], 'failed', '')
       revise(state)
     end
-    if same or not wants(state, now) then
+    if same or not wants(seen, now) then
       redis.call('ZREM', armed, member)
     end
-  elseif same and action == 'wait' then
+  elseif same and action == 'wait' and seen.due ~= '' then
     redis.call('ZADD', armed, whole(now + tonumber(value)), member)
   elseif same then
     redis.call('ZREM', armed, member)
@@ -582,7 +640,7 @@ local function failed(keys, args)
   end
   local messages = tonumber(field(keys[1], 'messages')) or 0
   if args[3] == 'needs_bodies' and messages > 0 and redis.call('LLEN', keys[2]) >= messages then
-    arm(keys[1], keys[3], args[5], now_ms())
+    arm(fields(keys[1], WANTS), keys[3], args[5], now_ms())
   end
   revise(keys[1])
   return 1
@@ -640,6 +698,7 @@ redis.register_function('fold_forget', forget)
 redis.register_function('fold_close', close)
 redis.register_function('fold_settle', settle)
 redis.register_function('fold_ready', make_ready)
+redis.register_function('fold_envelope', envelope)
 redis.register_function('fold_failed', failed)
 redis.register_function('fold_discard', discard)
 redis.register_function('fold_restore', restore)

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import msgspec
 
 from foldahead import Foldahead
-from foldahead.core.decide import Means
 from foldahead.core.policy import policy_from
 from foldahead.errors import FoldaheadError
 from foldahead.keys import member
@@ -53,10 +52,9 @@ class Agent(Protocol):
         ...
 
 
-def means_of(task: Task) -> Means:
-    """What the stack makes this session's summaries with."""
-    chooser = Chooser(OneKey("" if task.rules_only else "there is one"), rules_only=task.rules_only)
-    return chooser.means(task.workspace, policy_from(task.policy))
+def chooser_of(task: Task) -> Chooser:
+    """What decides how the stack makes this session's summaries."""
+    return Chooser(OneKey("" if task.rules_only else "there is one"), rules_only=task.rules_only)
 
 
 class LivingAgent:
@@ -67,7 +65,7 @@ class LivingAgent:
         self._recording = recording
         self._frame = frame
         self._provider = provider_for(frame, task.standin_url)
-        self._means = means_of(task)
+        self._chooser = chooser_of(task)
         self._fold = Foldahead(task.redis_url)
         self._history: list[Any] = []
         self._session = self._fold.session(
@@ -85,7 +83,7 @@ class LivingAgent:
         taken = take(self._session, self._frame, self._provider, turn, history, recorded)
         if not taken.due:
             return taken
-        return msgspec.structs.replace(taken, declined=declined(self._session, self._task.workspace, self._means))
+        return msgspec.structs.replace(taken, declined=declined(self._session, self._task.workspace, self._chooser))
 
     def flush(self) -> bool:
         """Wait until all that was published is with Redis; whether it is."""

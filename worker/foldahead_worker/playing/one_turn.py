@@ -13,7 +13,7 @@ import msgspec
 from foldahead import Foldahead
 from foldahead.core.policy import policy_from
 from foldahead_worker.json_out import json_text
-from foldahead_worker.playing.clients import FLUSH_S, RESUME_S, means_of
+from foldahead_worker.playing.clients import FLUSH_S, RESUME_S, chooser_of
 from foldahead_worker.playing.frame import Frame
 from foldahead_worker.playing.plays import Task
 from foldahead_worker.playing.providers import provider_for
@@ -54,7 +54,7 @@ def taken_of(work: Work) -> Taken:
     session.resume(history, RESUME_S)
     taken = take(session, work.frame, provider, turn, history, work.recorded)
     session.flush(FLUSH_S)
-    why = declined(session, task.workspace, means_of(task)) if taken.due else ""
+    why = declined(session, task.workspace, chooser_of(task)) if taken.due else ""
     provider.close()
     fold.close()
     return msgspec.structs.replace(taken, declined=why)

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from foldahead import Session
-from foldahead.core.decide import Decline, Means, decide
+from foldahead.core.decide import Decline, decide
+from foldahead_worker.means import Chooser
 from foldahead_worker.playing.frame import Frame
 from foldahead_worker.playing.judging import judged
 from foldahead_worker.playing.providers import Messages, Provider, Refused, Reply
@@ -130,7 +131,8 @@ def _with_refusal(taken: Taken, frame: Frame, request: dict[str, Any], history: 
     return msgspec.structs.replace(taken, refused=(*taken.refused, str(refusal)))
 
 
-def declined(session: Session, workspace: str, means: Means) -> str:
+def declined(session: Session, workspace: str, chooser: Chooser) -> str:
     """Why the servers would not make a summary of what the session offers now; empty when they would, or later."""
-    decision = decide(session.standing, workspace, means)
+    standing = session.standing
+    decision = decide(standing, workspace, chooser.means(workspace, standing))
     return decision.reason if isinstance(decision, Decline) and decision.reason not in _HELD_BACK else ""

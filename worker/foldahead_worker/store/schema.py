@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Dialect,
     Index,
@@ -20,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 JobState = Literal["queued", "leased", "done", "failed"]
 Urgency = Literal["ahead", "forced"]
@@ -101,6 +102,8 @@ summaries = Table(
     _count("end"),
     _word("parent"),
     Column("block", LargeBinary, nullable=False),
+    _word("envelope"),
+    Column("keeps_thinking", Boolean, nullable=False),
     Column("cost_picodollars", BigInteger, nullable=False),
     Index("summaries_by_last_read", "workspace", "last_read_at_ms"),
 )

@@ -37,6 +37,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     """Cache key of the summary that this one took in."""
     block: bytes = b""
     """`native`: the block that the provider signed, JSON, byte for byte."""
+    envelope: str = ""
+    """`native`: digest of the envelope that the block was made under."""
+    keeps_thinking: bool = False
+    """`native`: thinking in the turns behind the block stays valid."""
     cost_picodollars: int = 0
 
 
@@ -69,6 +73,8 @@ def new_summary(
         end=request.end,
         parent=request.parent,
         block=block,
+        envelope=request.envelope_digest,
+        keeps_thinking=request.keeps_thinking,
         cost_picodollars=cost_picodollars,
     )
 

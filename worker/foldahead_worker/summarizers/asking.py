@@ -39,6 +39,14 @@ class Room(Struct, frozen=True, kw_only=True):
     """Of one answer, thinking included."""
 
 
+class Asking(Struct, frozen=True, kw_only=True):
+    """One request: its body as the SDK takes it, what it can cost, and the estimated tokens of its prompt."""
+
+    body: dict[str, Any]
+    most: Cost
+    prompt_tokens: int
+
+
 def most_of(room: Room, prompt_tokens: int) -> Cost:
     """What a call can cost whose prompt is estimated at so many tokens."""
     input_tokens = int(prompt_tokens * TOKENS_AT_MOST) + FRAMING_TOKENS
@@ -63,12 +71,16 @@ class Asker:
             raise translated(error, Cost()) from error
 
     def ask(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        """The replies to prompts, as `send`."""
+        return self.send([self._asking(prompt) for prompt in prompts])
+
+    def send(self, askings: Sequence[Asking]) -> list[Reply]:
         """The replies, in order. Raises `SummarizerError` of the first that failed, and what `check` raises."""
         replies: list[Reply] = []
-        for at in range(0, len(prompts), CALLS_AT_ONCE):
+        for at in range(0, len(askings), CALLS_AT_ONCE):
             self._check(new_call=True)
-            some = prompts[at : at + CALLS_AT_ONCE]
-            calls = [self._open(prompt) for prompt in some]
+            some = askings[at : at + CALLS_AT_ONCE]
+            calls = [OpenCall(self._client, one.body, self._room.model, one.most).start() for one in some]
             try:
                 self._wait_for(calls)
             finally:
@@ -76,18 +88,17 @@ class Asker:
             replies += self._collected(calls, some)
         return replies
 
-    def _open(self, prompt: Prompt) -> OpenCall:
-        room = self._room
-        request: dict[str, Any] = {
+    def _asking(self, prompt: Prompt) -> Asking:
+        room, prompt_tokens = self._room, estimate_text(prompt.text)
+        body: dict[str, Any] = {
             "model": room.name,
             "max_tokens": room.max_tokens,
             "system": prompt.system,
             "messages": [{"role": "user", "content": prompt.user}],
         }
         if room.model.effort:
-            request["output_config"] = {"effort": "low"}
-        most = most_of(room, estimate_text(prompt.text))
-        return OpenCall(self._client, request, room.model, most).start()
+            body["output_config"] = {"effort": "low"}
+        return Asking(body=body, most=most_of(room, prompt_tokens), prompt_tokens=prompt_tokens)
 
     def _wait_for(self, calls: Sequence[OpenCall]) -> None:
         try:
@@ -99,25 +110,25 @@ class Asker:
                 call.abandon()
             raise
 
-    def _collected(self, calls: Sequence[OpenCall], prompts: Sequence[Prompt]) -> list[Reply]:
+    def _collected(self, calls: Sequence[OpenCall], askings: Sequence[Asking]) -> list[Reply]:
         replies: list[Reply] = []
         failed: SummarizerError | None = None
-        for call, prompt in zip(calls, prompts, strict=True):
+        for call, asking in zip(calls, askings, strict=True):
             try:
                 replies.append(call.reply())
                 self._watch.report(self._account.name, self._room.name, "answered", limits=call.limits)
             except SummarizerError as error:
                 failed = failed or error
-                self._note(error, prompt)
+                self._note(error, asking)
         if failed is not None:
             raise failed
         return replies
 
-    def _note(self, error: SummarizerError, prompt: Prompt) -> None:
+    def _note(self, error: SummarizerError, asking: Asking) -> None:
         came = came_of(error)
         self._watch.report(self._account.name, self._room.name, came, retry_after_s=error.retry_after_s)
         # "Prompt is too long" has no code of its own; whether it can be that is known from the prompt.
-        long = estimate_text(prompt.text) * TOKENS_AT_MOST > self._room.model.window_tokens / 2
+        long = asking.prompt_tokens * TOKENS_AT_MOST > self._room.model.window_tokens / 2
         if error.status == 400 and error.code == "invalid_request_error" and long:
             error.too_large = True
 

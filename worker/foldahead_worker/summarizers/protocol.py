@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from foldahead.core.envelope import Envelope
 from foldahead.core.messages import Message
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead.errors import FoldaheadError
@@ -14,13 +15,18 @@ class Span(Struct, frozen=True, kw_only=True):
     """What is to be summarised: the request, the messages its head commits to, and the parent where it folds.
 
     With a parent, `messages` are those from `request.parent_end` on; else the whole span from `request.start`
-    on. `envelope` is the session's own system and tools; `native` only.
+    on.
     """
 
     request: SummaryRequest
     messages: tuple[Message, ...]
     parent_text: str = ""
-    envelope: Any = None
+    originals: tuple[Any, ...] = ()
+    """`native`: the same messages as the agent sends them."""
+    parent_block: bytes = b""
+    """`native`: the block that stands for what came before them, JSON; empty without a parent."""
+    envelope: Envelope | None = None
+    """`native`: what the session's requests hold besides."""
     tighter: bool = False
     """The one retry: say that the last answer was too long or not usable."""
 

@@ -31,6 +31,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     text: str
     stop_reason: str
     cost: Cost
+    block: dict[str, Any] | None = None
+    """The compaction block, where the request asked for one."""
 
 
 class OpenCall:
@@ -42,10 +44,12 @@ class OpenCall:
         self._model = model
         self._most = most
         self._texts: list[str] = []
+        self._block: dict[str, Any] | None = None
         self._stop_reason = ""
         self._called = False
         self._usage: Any = None
         self._output_tokens = 0
+        self._compactions: list[Any] = []
         self._whole = False
         self._error: Exception | None = None
         self._response: Any = None
@@ -71,7 +75,7 @@ class OpenCall:
         """The answer, once it is over. Raises `SummarizerError`."""
         if self._whole and self._error is None:
             stop_reason = self._stop_reason or ("tool_use" if self._called else "end_turn")
-            return Reply(text="".join(self._texts), stop_reason=stop_reason, cost=self.cost)
+            return Reply(text="".join(self._texts), stop_reason=stop_reason, cost=self.cost, block=self._block)
         if self._error is not None:
             raise translated(self._error, self.cost)
         raise SummarizerError("the stream ended before the answer was whole", heals=True, cost=self.cost)
@@ -80,6 +84,10 @@ class OpenCall:
     def cost(self) -> Cost:
         """What it was billed, or may have been."""
         if self._usage is not None:
+            if self._compactions and self._whole:
+                return sum((cost_of(self._model, each, each.output_tokens) for each in self._compactions), Cost())
+            if "compaction" in self._request:
+                return self._most  # the totals leave a compaction out: what it was billed comes with its end
             output = self._output_tokens if self._whole else self._most.output_tokens
             return cost_of(self._model, self._usage, output)
         refused = isinstance(self._error, anthropic.APIStatusError) or was_never_sent(self._error)
@@ -93,7 +101,7 @@ class OpenCall:
 
     def _run(self) -> None:
         try:
-            with self._client.messages.create(**self._request, stream=True) as stream:
+            with self._create() as stream:
                 self._response = stream.response
                 self.limits = limits_of(stream.response.headers)
                 for event in stream:
@@ -105,10 +113,18 @@ class OpenCall:
         finally:
             self._done.set()
 
+    def _create(self) -> Any:
+        messages: Any = self._client.beta.messages if "betas" in self._request else self._client.messages
+        return messages.create(**self._request, stream=True)
+
     def _take(self, event: Any) -> None:
         match event.type:
             case "message_start":
                 self._usage = event.message.usage
+            case "content_block_start" if event.content_block.type == "compaction":
+                self._block = event.content_block.to_dict()
+            case "content_block_delta" if event.delta.type == "compaction_delta":
+                self._block = (self._block or {"type": "compaction"}) | _without_nulls(event.delta.to_dict(), "type")
             case "content_block_start":
                 self._called = self._called or event.content_block.type.endswith("tool_use")
                 self._texts.append(getattr(event.content_block, "text", ""))
@@ -117,10 +133,16 @@ class OpenCall:
             case "message_delta":
                 self._stop_reason = event.delta.stop_reason or ""
                 self._output_tokens = event.usage.output_tokens
+                iterations = getattr(event.usage, "iterations", None) or ()
+                self._compactions = [each for each in iterations if each.type == "compaction"]
             case "message_stop":
                 self._whole = True
             case _:
                 pass
+
+
+def _without_nulls(fields: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and name not in known}
 
 
 def cost_of(model: Model, usage: Any, output_tokens: int) -> Cost:

@@ -1,0 +1,68 @@
+"""`native` summaries: blocks that the Claude API writes and signs, and what they ask of the conversation around them.
+
+A block goes first, unchanged, and counts for requests of the model, system prompt and tools that it was made with.
+Thinking in the turns behind it stays valid if it stands for exactly what was sent before (facts.md, "On-demand
+compaction" and "Preserved thinking").
+"""
+
+from typing import Any
+
+import msgspec
+
+from foldahead.core.ledger import Ledger
+from foldahead.core.models import bare_name, find_model
+from foldahead.core.prompt import PROMPT_VERSION
+from foldahead.core.record import GIVEN_UP, Record, record_of
+from foldahead.core.standing import Ready
+from foldahead.core.view import Active
+
+NATIVE_DIALECT = "anthropic"
+NATIVE_PROMPT_VERSION = f"native-{PROMPT_VERSION}"
+"""The prompt is the provider's own unless there are instructions; then it is ours."""
+MOST_GIVEN_UP = 2
+"""Blocks made in vain after which a session whose requests keep changing gets `text` summaries."""
+_MARK = "native"
+
+
+def block_message(ready: Ready) -> Any:
+    """The message that stands for a span: the block as it came, in the role that it came in."""
+    return {"role": "assistant", "content": [msgspec.json.decode(ready.block)]}
+
+
+def made_for(model: str, envelope: str) -> str:
+    """The reason in a record of a `native` swap: whose requests its block may be part of."""
+    return f"{_MARK}:{bare_name(model)}:{envelope}"
+
+
+def is_native(span: Record) -> bool:
+    """Whether a span's message is a block of the provider's."""
+    return (span.reason or "").startswith(f"{_MARK}:")
+
+
+def fits(ready: Ready, model: str, envelope: str) -> bool:
+    """Whether a request of this model and envelope may carry the block."""
+    return bool(envelope) and made_for(ready.model, ready.envelope) == made_for(model, envelope)
+
+
+def misfits(active: Active, model: str, envelope: str) -> list[Record]:
+    """The spans in a view that no request of this model and envelope may carry."""
+    wanted = made_for(model, envelope)
+    return [span for span in active.spans if is_native(span) and span.reason != wanted]
+
+
+def given_up(ledger: Ledger, span: Record, now_ms: int) -> Record:
+    """The record that takes a block out of the view for good."""
+    return record_of(ledger.heads, "swapped", span.start, span.end, now_ms, cache_key=span.cache_key, reason=GIVEN_UP)
+
+
+def sent_as_is(active: Active) -> bool:
+    """Whether what was sent so far is the history itself, behind blocks of the provider's at most."""
+    return not active.edits and not active.pins and all(map(is_native, active.spans))
+
+
+def may_be_native(ledger: Ledger, active: Active, model: str, asked_pins: frozenset[int], end: int) -> bool:
+    """Whether a block could stand for the messages up to `end`: nothing may stand ahead of it or beside it."""
+    known = find_model(model) if model else None
+    plain = ledger.dialect.name == NATIVE_DIALECT and ledger.stable_prefix_end() == 0
+    pinned = any(pin < end for pin in asked_pins)
+    return plain and known is not None and known.compacts and not pinned and len(active.given_up) < MOST_GIVEN_UP

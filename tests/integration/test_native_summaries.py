@@ -1,0 +1,233 @@
+"""`native`: the provider writes the block, the agent sends it back, and nothing that either sends is refused.
+
+The agent talks to the stand-in for the Claude API through the real SDK, with a model that binds thinking; the
+stand-in refuses a block under another model, system prompt or other tools.
+"""
+
+import contextlib
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import pytest
+
+from foldahead import Foldahead
+from foldahead.core.policy import policy_from
+from foldahead.core.replay import replay
+from foldahead.session import Session
+from foldahead_worker.settings import Settings
+from foldahead_worker.standin import Options, RunningStandIn, Scripted, ToolCall, start_standin
+from foldahead_worker.store.schema import jobs, summaries
+from tests.claude import POLICY, ClaudeServices, claude_services, rows, settings_for
+from tests.standins import TOOL, client_of
+from tests.waiting import wait_until
+
+MODEL = "claude-haiku-5-5"
+SYSTEM = "Be brief."
+NATIVE = POLICY | {"kind": "native", "threshold_tokens": 8_000, "hard_cap_tokens": 40_000, "summary_max_tokens": 300}
+PARAGRAPH = "The part reads its input line by line and writes what it finds. "
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[RunningStandIn]:
+    with start_standin(Options(changed_envelope="refuse", summary_tokens=200)) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(redis_url: str, tmp_path: Path, strict: RunningStandIn) -> Settings:
+    return settings_for(redis_url, f"sqlite:///{tmp_path / 'foldahead.db'}", strict)
+
+
+class Talker:
+    """An agent that thinks before each call and each answer, and sends what `request` gives."""
+
+    def __init__(self, settings: Settings, standin: RunningStandIn, name: str = "s", **policy: Any) -> None:
+        self._standin = standin
+        self._client = client_of(standin)
+        self._fold = Foldahead(settings.redis_url)
+        self._name, self._policy = name, policy_from(NATIVE | policy)
+        self.session = self._opened()
+        self.history: list[Any] = []
+        self.request: dict[str, Any] = {"model": MODEL, "max_tokens": 4_000, "system": SYSTEM, "tools": [TOOL]}
+        self.sent: list[dict[str, Any]] = []
+
+    def _opened(self) -> Session:
+        return self._fold.session(self._name, workspace="acme", policy=self._policy)
+
+    def close(self) -> None:
+        self._fold.close()
+        self._client.close()
+
+    def start_afresh(self, settings: Settings) -> None:
+        """Go on in what is a new process for the session."""
+        assert self.session.flush(5.0)
+        self._fold.close()
+        self._fold = Foldahead(settings.redis_url)
+        self.session = self._opened()
+        assert self.session.resume(self.history, timeout=5.0)
+
+    def ask(self) -> Any:
+        request = self.session.request(messages=self.history, **self.request)
+        self.sent.append(request)
+        reply = self._client.beta.messages.create(**request)
+        self.history.append({"role": "assistant", "content": reply.content})
+        self.session.publish(self.history, usage=reply.usage)
+        return reply
+
+    def turn(self, words: str = "go on") -> None:
+        """A question, a call with thinking ahead of it, its result, an answer with thinking."""
+        self._standin.script(
+            Scripted(thinking=f"about {words}", text="I look.", tool_calls=(ToolCall("read_file"),)),
+            Scripted(thinking=f"more about {words}", text=f"Part {len(self.history)} is fine."),
+        )
+        self.history.append({"role": "user", "content": f"Please {words}; never touch prod."})
+        call = self.ask().content[-1]
+        result = {"type": "tool_result", "tool_use_id": call.id, "content": PARAGRAPH * 60}
+        self.history.append({"role": "user", "content": [result]})
+        self.ask()
+
+    def turns(self, count: int) -> None:
+        for at in range(count):
+            self.turn(f"read part {at}")
+
+    @property
+    def shows_block(self) -> bool:
+        first = self.sent[-1]["messages"][0]
+        return first["role"] == "assistant" and first["content"][0]["type"] == "compaction"
+
+    def wait_ready(self) -> None:
+        wait_until(lambda: self.session.flush(1.0) and self._heard(), 20.0)
+
+    def _heard(self) -> bool:
+        self.session.resume(self.history, timeout=1.0)
+        return self.session.has_ready
+
+
+@contextlib.contextmanager
+def talking(
+    settings: Settings, standin: RunningStandIn, **policy: Any
+) -> Generator[tuple[Talker, ClaudeServices], None, None]:
+    with claude_services(settings) as services:
+        talker = Talker(settings, standin, **policy)
+        try:
+            yield talker, services
+        finally:
+            talker.close()
+
+
+def swapped(talker: Talker) -> None:
+    """Turns until a block is ready, and the request that shows it."""
+    talker.turns(8)
+    talker.wait_ready()
+    talker.turn("and now")
+    assert talker.shows_block
+
+
+def test_the_block_goes_first_and_unchanged_with_the_first_request_after_it_came(
+    settings: Settings, strict: RunningStandIn
+) -> None:
+    with talking(settings, strict) as (talker, services):
+        swapped(talker)
+        first = talker.sent[-2]
+        (row,) = rows(services.store, summaries)
+        assert row["kind"] == "native"
+        assert anthropic.types.beta.BetaCompactionBlock.construct(**first["messages"][0]["content"][0]).signature
+        assert "compact-2026-09-04" in first["betas"]
+        assert first["messages"][1:] == talker.history[row["end"] : row["end"] + len(first["messages"]) - 1]
+
+
+def test_thinking_behind_the_block_is_sent_and_stays_valid(settings: Settings, strict: RunningStandIn) -> None:
+    with talking(settings, strict) as (talker, _):
+        swapped(talker)
+        assert {record.kind for record in talker.session.records} == {"swapped"}
+        kept = talker.sent[-1]["messages"][1:]
+        thinking = [
+            block.type
+            for message in kept
+            if message["role"] == "assistant"
+            for block in message["content"]
+            if block.type == "thinking"
+        ]
+        assert len(thinking) >= 3
+
+
+def test_blocks_follow_blocks(settings: Settings, strict: RunningStandIn) -> None:
+    with talking(settings, strict) as (talker, services):
+        swapped(talker)
+        talker.turns(8)
+        talker.wait_ready()
+        talker.turn("and then")
+        assert talker.shows_block
+        made = rows(services.store, summaries)
+        assert len(made) == 2
+        assert {row["parent"] for row in made} == {"", made[0]["cache_key"]}
+        assert {record.kind for record in talker.session.records} == {"swapped"}
+
+
+def test_a_new_process_sends_the_same_block(settings: Settings, strict: RunningStandIn) -> None:
+    with talking(settings, strict) as (talker, _):
+        swapped(talker)
+        before = talker.sent[-1]["messages"][0]
+        talker.start_afresh(settings)
+        talker.turn("in another process")
+        assert talker.sent[-1]["messages"][0] == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "claude-opus-5"},
+        {"system": "Be long."},
+        {"tools": [TOOL, {"name": "write_file", "input_schema": {"type": "object"}}]},
+    ],
+)
+def test_a_request_that_the_block_was_not_made_for_gets_the_history_without_thinking(
+    settings: Settings, strict: RunningStandIn, change: dict[str, Any]
+) -> None:
+    with talking(settings, strict) as (talker, _):
+        swapped(talker)
+        talker.request |= change
+        talker.turn("after the change")
+        assert not talker.shows_block
+        assert len(talker.sent[-1]["messages"]) == len(talker.history) - 1
+        again = replay(talker.history[:-1], talker.session.records, "anthropic")
+        assert [message["role"] for message in again] == [m["role"] for m in talker.sent[-1]["messages"]]
+
+
+def test_other_cache_breakpoints_are_no_other_request(settings: Settings, strict: RunningStandIn) -> None:
+    with talking(settings, strict) as (talker, _):
+        swapped(talker)
+        talker.request["system"] = [
+            {"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}},
+        ]
+        talker.request["system"] = SYSTEM
+        talker.request["tools"] = [TOOL | {"cache_control": {"type": "ephemeral"}}]
+        talker.turn("with a breakpoint")
+        assert talker.shows_block
+
+
+def test_a_session_with_pins_gets_text(settings: Settings, strict: RunningStandIn) -> None:
+    with talking(settings, strict, pinned=[0]) as (talker, services):
+        talker.turns(8)
+        talker.wait_ready()
+        assert [row["kind"] for row in rows(services.store, jobs)] == ["text"]
+
+
+def test_a_model_that_does_not_compact_gets_text(settings: Settings, strict: RunningStandIn) -> None:
+    with talking(settings, strict) as (talker, services):
+        talker.request["model"] = "claude-haiku-4-5"
+        talker.turns(8)
+        talker.wait_ready()
+        assert [row["kind"] for row in rows(services.store, jobs)] == ["text"]
+
+
+def test_after_a_failed_block_the_summary_is_text(settings: Settings, strict: RunningStandIn) -> None:
+    with talking(settings, strict) as (talker, services):
+        strict.script(Scripted(kind="compaction", null_content=True), Scripted(kind="compaction", null_content=True))
+        talker.turns(8)
+        wait_until(lambda: [row for row in rows(services.store, jobs) if row["state"] == "failed"], 20.0)
+        talker.turns(2)
+        talker.wait_ready()
+        assert {row["kind"] for row in rows(services.store, summaries)} == {"text"}

@@ -1,0 +1,171 @@
+"""`native`: the Claude API writes the summary itself and signs it (on-demand compaction; facts.md).
+
+One request with the session's own model, system prompt, tools and messages. The block that comes back is kept byte for
+byte. What the API would refuse is looked for before anything is paid.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from foldahead.core.dialect import Dialect
+from foldahead.core.dialects import get_dialect
+from foldahead.core.envelope import COMPACT_BETA, Envelope
+from foldahead.core.ledger import Ledger, ledger_of
+from foldahead.core.messages import Call, Result
+from foldahead.core.models import Model, find_model, unknown_model
+from foldahead.core.native import NATIVE_PROMPT_VERSION
+from foldahead.core.prompt import compaction_instructions
+from foldahead.core.repair import repairs
+from foldahead.core.request import SummaryKind
+from foldahead.core.tokens import estimate, estimate_text
+from foldahead.core.view import Active, active_records, build_view
+from foldahead_worker.summarizers.accounts import Account
+from foldahead_worker.summarizers.asking import Asker, Asking, Room, known_by, most_of
+from foldahead_worker.summarizers.clients import Clients
+from foldahead_worker.summarizers.protocol import (
+    Answer,
+    Check,
+    Forecast,
+    Interrupted,
+    Span,
+    SummarizerError,
+    Watch,
+)
+
+MOST_REQUEST_BYTES = 31 * 1024 * 1024
+"""The API refuses requests of 32 MB."""
+MOST_INSTRUCTIONS_CHARS = 16_384
+LEAST_ANSWER_TOKENS = 4_096
+"""The server's own prompt asks for no length: a block that is cut off was paid for in vain."""
+
+
+class NativeSummarizer:
+    """Summaries by the session's own model, for the workspace that the account pays for."""
+
+    kind: SummaryKind = "native"
+    prompt_version = NATIVE_PROMPT_VERSION
+
+    def __init__(
+        self, account: Account, clients: Clients, watch: Watch, models: Mapping[str, Model] | None = None
+    ) -> None:
+        """`models`: what the operator says of models, beside what is known."""
+        self._account = account
+        self._clients = clients
+        self._watch = watch
+        self._models = models or {}
+        self.account = account.name
+
+    def forecast(self, span: Span) -> Forecast:
+        asking = self._asking(span)
+        return Forecast(
+            picodollars=2 * asking.most.picodollars,  # the one retry asks for all of it again
+            calls=1,
+            input_tokens=asking.prompt_tokens,
+            output_tokens=span.request.length_target_tokens,
+        )
+
+    def summarise(self, span: Span, check: Check) -> Answer:
+        asking = self._asking(span)
+        asker = Asker(self._account, self._clients, self._watch, self._room(span), check)
+        try:
+            (reply,) = asker.send([asking])
+        except (SummarizerError, Interrupted) as error:
+            error.cost = asker.cost
+            raise
+        block = {name: value for name, value in (reply.block or {}).items() if value is not None}
+        text = str(block.get("content") or "")
+        stop_reason = "end_turn" if reply.stop_reason == "compaction" else reply.stop_reason
+        return Answer(text=text, stop_reason=stop_reason, block=msgspec.json.encode(block), cost=asker.cost)
+
+    def _room(self, span: Span) -> Room:
+        request = span.request
+        model = find_model(request.model, self._models)
+        if model is None or model.price is None:
+            raise SummarizerError(unknown_model(request.model), code="unknown_model")
+        if not model.compacts:
+            raise SummarizerError(f"{request.model} writes no compaction blocks", code="compaction_not_supported")
+        max_tokens = min(model.output_tokens, max(LEAST_ANSWER_TOKENS, request.max_tokens))
+        transcript = model.window_tokens - max_tokens
+        return Room(name=known_by(request.model), model=model, transcript_tokens=transcript, max_tokens=max_tokens)
+
+    def _asking(self, span: Span) -> Asking:
+        """The one request, and what it can cost. Raises `SummarizerError` for what the API would refuse."""
+        room, envelope = self._room(span), span.envelope or Envelope()
+        messages = sendable(span)
+        body = _body(span, room, envelope, messages)
+        size = len(msgspec.json.encode(body))
+        tokens = sum(map(estimate, span.messages)) + estimate_text(span.parent_text) + _envelope_tokens(envelope)
+        if fault := _fault_of(body, size, tokens, room):
+            raise SummarizerError(fault, code="not_compactable", too_large=size > MOST_REQUEST_BYTES)
+        return Asking(body=body, most=most_of(room, tokens), prompt_tokens=tokens)
+
+
+def sendable(span: Span) -> list[Any]:
+    """The messages of a compaction request: the parent's block, and what came since, as the provider takes it.
+
+    Just as they were sent where the request keeps thinking; else mended like the agent's view, and without thinking:
+    it is bound to a conversation that is not this one.
+    """
+    dialect = get_dialect(span.request.dialect)
+    messages = list(span.originals)
+    ledger = ledger_of(messages, dialect)
+    mends = repairs(messages, ledger, Active(), 0)
+    if mends:
+        messages = build_view(messages, active_records(mends, ledger), dialect)
+    if not span.request.keeps_thinking:
+        bare = [dialect.without_thinking(message) for message in messages]
+        messages = [message for message in bare if message is not None]
+    if span.parent_block:
+        block = msgspec.json.decode(span.parent_block)
+        messages = [{"role": "assistant", "content": [block]}, *messages]
+    return messages
+
+
+def _body(span: Span, room: Room, envelope: Envelope, messages: list[Any]) -> dict[str, Any]:
+    compaction: dict[str, Any] = {"type": "summarize"}
+    request = span.request
+    instructions = compaction_instructions(request.length_target_tokens, request.instructions, span.tighter)
+    if instructions:
+        compaction["instructions"] = instructions
+    body: dict[str, Any] = {
+        "model": room.name,
+        "max_tokens": room.max_tokens,
+        "messages": messages,
+        "betas": list(dict.fromkeys([*envelope.betas, COMPACT_BETA])),
+        "compaction": compaction,
+    }
+    if envelope.system is not None:
+        body["system"] = envelope.system
+    if envelope.tools is not None:
+        body["tools"] = envelope.tools
+    return body
+
+
+def _envelope_tokens(envelope: Envelope) -> int:
+    return estimate_text(envelope.encoded().decode("utf-8", "replace"))
+
+
+def _fault_of(body: dict[str, Any], size: int, tokens: int, room: Room) -> str:
+    """Why the API would refuse the request; empty when nothing is known against it."""
+    if size > MOST_REQUEST_BYTES:
+        return f"the request has {size} bytes of at most {MOST_REQUEST_BYTES}"
+    if tokens > room.transcript_tokens:
+        return f"the span has about {tokens} tokens of the window's {room.transcript_tokens}"
+    if len(body["compaction"].get("instructions", "")) > MOST_INSTRUCTIONS_CHARS:
+        return f"the instructions have more than {MOST_INSTRUCTIONS_CHARS} characters"
+    dialect = get_dialect("anthropic")
+    return _fault_in(ledger_of(body["messages"], dialect), body, dialect)
+
+
+def _fault_in(ledger: Ledger, body: dict[str, Any], dialect: Dialect) -> str:
+    if not len(ledger):
+        return "there is nothing to summarise"
+    if ledger.open_calls and ledger.traits[-1].role == "assistant":
+        return "the span ends on an open call"
+    if ledger.faults:
+        return f"messages[{ledger.faults[0].index}]: {ledger.faults[0].kind}"
+    read = [dialect.read(message, at) for at, message in enumerate(body["messages"])]
+    calls = any(isinstance(block, Call | Result) for message in read for block in message.blocks)
+    return "calls without tools" if calls and "tools" not in body else ""
