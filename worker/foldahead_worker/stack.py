@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, cast
@@ -45,10 +45,12 @@ class StackError(FoldaheadError):
 class Child:
     """One process of ours: `foldahead watch` or `foldahead work`, with its log file."""
 
-    def __init__(self, kind: str, settings: Settings, log: Path) -> None:
+    def __init__(self, kind: str, settings: Settings, log: Path, environ: Mapping[str, str] | None = None) -> None:
+        """`environ`: what it inherits beside the settings, this process's unless given."""
         self.kind = kind
         self.log = log
         self._settings = settings
+        self._environ = environ
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -65,7 +67,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment_for(self._settings),
+                env=environment_for(self._settings, self._environ),
                 start_new_session=True,
             )
 
@@ -121,9 +123,12 @@ class Child:
 class Stack:
     """A watcher and a worker as children of this process; also a context manager."""
 
-    def __init__(self, settings: Settings, logs: Path, kinds: Sequence[str] = KINDS) -> None:
+    def __init__(
+        self, settings: Settings, logs: Path, kinds: Sequence[str] = KINDS, environ: Mapping[str, str] | None = None
+    ) -> None:
+        """`environ`: what the children inherit beside the settings, this process's unless given."""
         self.settings = settings
-        self.children = tuple(Child(kind, settings, logs / f"{kind}.log") for kind in kinds)
+        self.children = tuple(Child(kind, settings, logs / f"{kind}.log", environ) for kind in kinds)
         self.server: EmbeddedRedis | None = None
         """The embedded Redis that these two have to themselves, where there is one."""
 
@@ -164,8 +169,10 @@ class Stack:
 
 
 @contextlib.contextmanager
-def private_stack(settings: Settings) -> Generator[Stack]:
+def private_stack(settings: Settings, environ: Mapping[str, str] | None = None) -> Generator[Stack]:
     """A stack of one's own in a temporary directory, Redis and database included; nothing of it stays.
+
+    `environ`: what its processes inherit beside the settings, this process's unless given.
 
     Raises StackError, EmbeddedRedisError.
     """
@@ -178,7 +185,7 @@ def private_stack(settings: Settings) -> Generator[Stack]:
                 broker_url=server.url,
                 database_url=f"sqlite:///{directory}/foldahead.db",
             )
-            with Stack(own, directory) as stack:
+            with Stack(own, directory, environ=environ) as stack:
                 stack.server = server
                 yield stack
 

@@ -146,6 +146,19 @@ def _print_sum(console: Console, totals: dict[str, Any]) -> None:
         f"(p99 {totals['no_swap_added_ms']['p99']:.2f})",
     ]
     console.print(Text("; ".join(parts), style="faint"))
+    if "booked_usd" in totals:
+        _print_bill(console, totals)
     ours = totals["validity_faults"]
     said = "every request was valid" if not ours else f"{ours} faults of ours in what was sent"
     console.print(Text(said, style="bad" if ours else "good"))
+
+
+def _print_bill(console: Console, totals: dict[str, Any]) -> None:
+    """What the stand-in of the Claude API says, and foldahead's books."""
+    refused, billed, booked = totals["refused"], totals["billed_usd"], totals["booked_usd"]
+    said = f"{totals['requests']:,} requests sent, {refused:,} refused"
+    console.print(Text(f"the stand-in: {said}", style="bad" if refused else "good"))
+    bill = "no price for a model" if billed is None else f"${billed:.6f} billed"
+    agrees = billed == booked
+    said = f"{totals['summary_calls']:,} calls for summaries, {bill}, ${booked:.6f} in foldahead's books"
+    console.print(Text(said, style="good" if agrees else "bad"))

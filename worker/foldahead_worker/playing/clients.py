@@ -17,8 +17,10 @@ from foldahead.keys import member
 from foldahead_worker.importers import ImportedSession
 from foldahead_worker.json_out import json_text
 from foldahead_worker.means import Chooser, OneKey
+from foldahead_worker.playing.frame import Frame
 from foldahead_worker.playing.plays import Task
-from foldahead_worker.playing.taking import Taken, declined, send, tell
+from foldahead_worker.playing.providers import provider_for
+from foldahead_worker.playing.taking import Taken, declined, take
 from foldahead_worker.playing.turns import Turn
 
 FLUSH_S = 5.0
@@ -33,8 +35,8 @@ class AgentFailed(FoldaheadError):
 class Agent(Protocol):
     """Takes the turns of one session."""
 
-    def take(self, turn: Turn) -> Taken:
-        """Send the request of a turn, append the answer, publish."""
+    def take(self, turn: Turn, history: list[Any]) -> Taken:
+        """Send the request of a turn, append the answer to the history, publish. Raises ProviderFailed."""
         ...
 
     def flush(self) -> bool:
@@ -58,9 +60,11 @@ def chooser_of(task: Task) -> Chooser:
 class LivingAgent:
     """One process, one session object, one list that grows."""
 
-    def __init__(self, task: Task, recording: ImportedSession) -> None:
+    def __init__(self, task: Task, recording: ImportedSession, frame: Frame) -> None:
         self._task = task
         self._recording = recording
+        self._frame = frame
+        self._provider = provider_for(frame, task.standin_url)
         self._chooser = chooser_of(task)
         self._fold = Foldahead(task.redis_url)
         self._history: list[Any] = []
@@ -72,13 +76,11 @@ class LivingAgent:
             parent=recording.parent or "",
         )
 
-    def take(self, turn: Turn) -> Taken:
+    def take(self, turn: Turn, history: list[Any]) -> Taken:
         """The turn, in this process."""
-        history, messages = self._history, self._recording.messages
-        history += messages[len(history) : turn.sent]
-        taken = send(self._session, self._recording, turn, history)
-        history += messages[len(history) : turn.answered]
-        tell(self._session, taken, turn, history)
+        self._history = history
+        recorded = self._recording.messages[turn.sent : turn.answered]
+        taken = take(self._session, self._frame, self._provider, turn, history, recorded)
         if not taken.due:
             return taken
         return msgspec.structs.replace(taken, declined=declined(self._session, self._task.workspace, self._chooser))
@@ -92,27 +94,35 @@ class LivingAgent:
         self._session.resume(self._history, RESUME_S)
 
     def close(self) -> None:
-        """Close the client."""
+        """Close the client, and the connection to the provider."""
+        self._provider.close()
         self._fold.close()
 
 
 class FreshAgent:
     """A web worker that loads its session for each request: the history comes from a SQLite file every time."""
 
-    def __init__(self, task: Task, recording: ImportedSession) -> None:
+    def __init__(self, task: Task, recording: ImportedSession, frame: Frame) -> None:
         self._task = task
         self._recording = recording
+        self._frame = frame
         self._folder = tempfile.TemporaryDirectory(prefix="foldahead-history-")
         self._path = Path(self._folder.name) / "history.db"
         self._database = sqlite3.connect(self._path)
         self._database.execute("CREATE TABLE messages (position INTEGER PRIMARY KEY, json TEXT NOT NULL)")
         self._kept = 0
 
-    def take(self, turn: Turn) -> Taken:
+    def take(self, turn: Turn, history: list[Any]) -> Taken:
         """The turn, in a process that begins and ends with it. Raises AgentFailed."""
-        self._keep(turn.answered)
-        head = msgspec.structs.replace(self._recording, messages=[], usages=(), restarts=())
-        work = {"task": self._task, "turn": turn, "recording": head, "database": str(self._path)}
+        self._keep(history)
+        work = {
+            "task": self._task,
+            "turn": turn,
+            "frame": self._frame,
+            "parent": self._recording.parent or "",
+            "recorded": self._recording.messages[turn.sent : turn.answered],
+            "database": str(self._path),
+        }
         ran = subprocess.run(
             [sys.executable, "-m", "foldahead_worker.playing.one_turn"],
             input=json_text(msgspec.to_builtins(work)).encode(),
@@ -123,7 +133,9 @@ class FreshAgent:
         if ran.returncode:
             last = ran.stderr.decode("utf8", "replace").strip().splitlines()[-1:] or ["no word"]
             raise AgentFailed(f"turn {turn.number} of {self._task.session}: its process said {last[0]}")
-        return msgspec.convert(json.loads(ran.stdout), Taken)
+        taken = msgspec.convert(json.loads(ran.stdout), Taken)
+        history += taken.answer
+        return taken
 
     def flush(self) -> bool:
         """The process of the turn has flushed before it ended."""
@@ -137,16 +149,16 @@ class FreshAgent:
         self._database.close()
         self._folder.cleanup()
 
-    def _keep(self, end: int) -> None:
-        rows = [(at, json_text(self._recording.messages[at])) for at in range(self._kept, end)]
+    def _keep(self, history: list[Any]) -> None:
+        rows = [(at, json_text(history[at])) for at in range(self._kept, len(history))]
         with self._database:
             self._database.executemany("INSERT INTO messages VALUES (?, ?)", rows)
-        self._kept = end
+        self._kept = len(history)
 
 
-def agent_for(task: Task, recording: ImportedSession) -> Agent:
+def agent_for(task: Task, recording: ImportedSession, frame: Frame) -> Agent:
     """The kind of agent that a task asks for."""
-    return FreshAgent(task, recording) if task.fresh_process else LivingAgent(task, recording)
+    return FreshAgent(task, recording, frame) if task.fresh_process else LivingAgent(task, recording, frame)
 
 
 def member_of(task: Task) -> str:

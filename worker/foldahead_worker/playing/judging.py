@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from foldahead_worker.importers import ImportedSession
-from foldahead_worker.playing.taking import request_of
+from foldahead_worker.playing.frame import Frame
 from foldahead_worker.standin.fault import Fault
 from foldahead_worker.standin.openai_rules import faults as openai_faults
 from foldahead_worker.standin.rules import faults as anthropic_faults
@@ -19,16 +18,16 @@ def faults_of(dialect: str, request: dict[str, Any]) -> list[Fault]:
     )
 
 
-def judged(recording: ImportedSession, request: dict[str, Any], history: Sequence[Any]) -> tuple[list[str], list[str]]:
+def judged(frame: Frame, request: dict[str, Any], history: Sequence[Any]) -> tuple[list[str], list[str]]:
     """Faults of a request that stands for a history: (ours, the recording's)."""
-    found = faults_of(recording.dialect, request)
+    found = faults_of(frame.dialect, request)
     if not found:
         return [], []
-    recorded = {fault.message for fault in recorded_faults(recording, history)}
+    recorded = {fault.message for fault in recorded_faults(frame, history)}
     ours = [str(fault) for fault in found if fault.message not in recorded]
     return ours, [str(fault) for fault in found if fault.message in recorded]
 
 
-def recorded_faults(recording: ImportedSession, history: Sequence[Any]) -> list[Fault]:
+def recorded_faults(frame: Frame, history: Sequence[Any]) -> list[Fault]:
     """What a provider would refuse in the recorded request itself."""
-    return faults_of(recording.dialect, request_of(recording, list(history)))
+    return faults_of(frame.dialect, frame.around(list(history)))

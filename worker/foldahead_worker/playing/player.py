@@ -11,11 +11,12 @@ from foldahead.core.tokens import estimate_text
 from foldahead_worker.importers import ImportedSession
 from foldahead_worker.json_out import json_text
 from foldahead_worker.playing.clients import Agent, agent_for, member_of
+from foldahead_worker.playing.frame import Frame, claude_frame, recorded_frame
 from foldahead_worker.playing.judging import judged, recorded_faults
 from foldahead_worker.playing.keeping import keep_request
 from foldahead_worker.playing.plays import Progress, SessionPlayed, Task
 from foldahead_worker.playing.settling import Settler
-from foldahead_worker.playing.taking import Taken, request_of
+from foldahead_worker.playing.taking import Taken
 from foldahead_worker.playing.tally import Tally
 from foldahead_worker.playing.turns import Turn, turns_of
 
@@ -29,10 +30,10 @@ OnTurn = Callable[[Progress, Taken], None]
 class Weigher:
     """Tokens of what is sent, with foldahead and without: estimates of messages, system and tools."""
 
-    def __init__(self, recording: ImportedSession) -> None:
-        self._dialect = get_dialect(recording.dialect)
+    def __init__(self, frame: Frame) -> None:
+        self._dialect = get_dialect(frame.dialect)
         self._ledger = Ledger(self._dialect)
-        outside = [part for part in (recording.system, recording.tools) if part]
+        outside = [part for name in ("system", "tools") if (part := frame.arguments.get(name))]
         self._outside = sum(estimate_text(json_text(part)) for part in outside)
         self.sent = 0
         self.without = 0
@@ -53,14 +54,16 @@ class Player:
         self._task = task
         self._recording = recording
         self._on_turn = on_turn
+        self._frame = _frame_of(task, recording)
         self._turns = turns_of(recording)
+        self._history: list[Any] = []
         self._tally = Tally()
-        self._weigher = Weigher(recording)
+        self._weigher = Weigher(self._frame)
         self._notes: list[str] = []
 
     def play(self) -> SessionPlayed:
         """All turns. Raises what the rooms below raise."""
-        agent = agent_for(self._task, self._recording)
+        agent = agent_for(self._task, self._recording, self._frame)
         settler = Settler(self._task.redis_url)
         try:
             self._play(agent, settler)
@@ -73,7 +76,8 @@ class Player:
         turn_s = self._task.turn_s
         began_s = time.monotonic()
         for turn in self._turns:
-            self._account(turn, agent.take(turn))
+            self._history += self._recording.messages[len(self._history) : turn.sent]
+            self._account(turn, agent.take(turn, self._history))
             if turn_s is None:
                 # Who has waited in vain once does not do so at every turn.
                 self._settle(agent, settler, IMPATIENT_S if self._notes else self._task.settle_timeout_s)
@@ -90,18 +94,19 @@ class Player:
         agent.hear()
 
     def _account(self, turn: Turn, taken: Taken) -> None:
-        history = self._recording.messages[: turn.sent]
+        history = self._history[: turn.sent]
         self._tally.take(taken)
-        sent = taken.sent or request_of(self._recording, history)
+        sent = taken.sent or self._frame.around(history)
         self._weigher.weigh(history, sent["messages"] if taken.sent else None)
-        if taken.sent is not None:
-            self._tally.fault(turn.number, *judged(self._recording, sent, history))
+        if taken.requests:
+            self._tally.fault(turn.number, list(taken.refused), list(taken.recorded_faults))
+        elif taken.sent is not None:
+            self._tally.fault(turn.number, *judged(self._frame, sent, history))
         elif turn is self._turns[-1]:
-            faults = recorded_faults(self._recording, history)
-            self._tally.fault(turn.number, [], [str(fault) for fault in faults])
+            self._tally.fault(turn.number, [], [str(fault) for fault in recorded_faults(self._frame, history)])
         if self._task.out:
             task = self._task
-            keep_request(Path(task.out), task.label, self._recording.dialect, self._recording.name, turn.number, sent)
+            keep_request(Path(task.out), task.label, self._frame.dialect, self._recording.name, turn.number, sent)
         self._on_turn(self._progress(turn), taken)
 
     def _progress(self, turn: Turn) -> Progress:
@@ -134,4 +139,13 @@ class Player:
             exhausted_turns=tally.exhausted_turns,
             notes=(*dict.fromkeys(self._notes), *recorded),
             quiet_ms=tuple(tally.quiet_ms),
+            requests=tally.requests,
+            refused=tally.refused,
+            recording_faults=tuple(tally.recorded_faults),
         )
+
+
+def _frame_of(task: Task, recording: ImportedSession) -> Frame:
+    if task.standin_url and recording.dialect == "anthropic":
+        return claude_frame(recording, task.agent_model)
+    return recorded_frame(recording)

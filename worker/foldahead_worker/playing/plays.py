@@ -24,6 +24,10 @@ class Task(Struct, frozen=True, kw_only=True):
     fresh_process: bool = False
     out: str = ""
     """Folder for the requests; empty: they are not kept."""
+    standin_url: str = ""
+    """The stand-in of the Claude API that answers the agent; empty: the recording does, unasked."""
+    agent_model: str = ""
+    """Which model the agent asks a stand-in for; empty: the recording's."""
     rules_only: bool = True
     """Whether the stack makes summaries by rules, whatever model the policy names."""
     settle_timeout_s: float = 120.0
@@ -82,6 +86,11 @@ class SessionPlayed(Struct, frozen=True, kw_only=True, tag=True):
     notes: tuple[str, ...] = ()
     quiet_ms: tuple[float, ...] = ()
     """What `request` added in every turn without a swap."""
+    requests: int = 0
+    """How many a provider saw."""
+    refused: int = 0
+    """How many of these it refused, the recording not being at fault."""
+    recording_faults: tuple[str, ...] = ()
 
 
 class PlayFault(Struct, frozen=True, kw_only=True, tag=True):

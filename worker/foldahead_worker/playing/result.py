@@ -35,6 +35,9 @@ def session_object(played: SessionPlayed, heard: Heard) -> dict[str, Any]:
         "exhausted_turns": played.exhausted_turns,
         "cost_usd": heard.cost_usd,
         "notes": list(played.notes),
+        "requests": played.requests,
+        "refused": played.refused,
+        "recording_faults": list(played.recording_faults),
     }
 
 
@@ -58,6 +61,9 @@ def totals_object(played: Sequence[SessionPlayed], heard: Sequence[Heard], secon
         "no_swap_added_ms": {"p50": percentile(quiet_ms, 0.5), "p99": percentile(quiet_ms, 0.99)},
         "added_ms_max": _worst_ms(played),
         "seconds": round(seconds, 1),
+        "requests": sum(one.requests for one in played),
+        "refused": sum(one.refused for one in played),
+        "recording_faults": sum(len(one.recording_faults) for one in played),
     }
 
 

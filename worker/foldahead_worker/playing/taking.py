@@ -1,21 +1,22 @@
-"""One turn through the real client: what the agent would have sent, and what that took."""
+"""One turn through the real client: what the agent sends, what is answered, and what that took."""
 
 import time
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from foldahead import Session
 from foldahead.core.decide import Decline, decide
-from foldahead_worker.importers import ImportedSession
 from foldahead_worker.means import Chooser
+from foldahead_worker.playing.frame import Frame
+from foldahead_worker.playing.judging import judged
+from foldahead_worker.playing.providers import Messages, Provider, Refused, Reply
 from foldahead_worker.playing.turns import Turn
 
-AGENT_MODEL = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5"}
-"""The agent's model where a recording does not name it: a request has to name one."""
-ANSWER_TOKENS = 8_192
 _HELD_BACK = ("below_start", "early")
 """Not yet, rather than not."""
+REJECTED = "rejected"
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -38,32 +39,55 @@ class Taken(Struct, frozen=True, kw_only=True):
     declined: str = ""
     """Why the servers would not make a summary now, by the same rules as theirs."""
     sent: dict[str, Any] | None = None
+    answer: list[dict[str, Any]] = []
+    """What was appended to the history."""
+    requests: int = 0
+    """How many a provider saw; a second one is the history that was given back."""
+    refused: tuple[str, ...] = ()
+    """What it said of requests that it refused, where the recording is not at fault."""
+    recorded_faults: tuple[str, ...] = ()
+    """What it said of the recording itself."""
 
 
-def request_of(recording: ImportedSession, messages: list[Any]) -> dict[str, Any]:
-    """The request that the recorded agent would send with these messages."""
-    request: dict[str, Any] = {
-        "model": recording.model or AGENT_MODEL[recording.dialect],
-        "max_tokens": ANSWER_TOKENS,
-        "messages": messages,
-    }
-    if recording.system is not None:
-        request["system"] = recording.system
-    if recording.tools:
-        request["tools"] = recording.tools
-    return request
+def take(
+    session: Session, frame: Frame, provider: Provider, turn: Turn, history: list[Any], recorded: Messages
+) -> Taken:
+    """Send the request of a turn as the agent does, append the answer to the history, publish.
+
+    `recorded` is the answer of the recording. Raises ProviderFailed.
+    """
+    taken, request = _asked(session, frame, turn, history)
+    reply = None
+    try:
+        reply = provider.ask(request, history, recorded)
+    except Refused as refusal:
+        taken = _with_refusal(taken, frame, request, history, refusal)
+        if taken.sent is not None:
+            taken, reply = _asked_again(session, frame, provider, taken, history, recorded, refusal)
+    # What is refused for good is answered all the same: the recording goes on.
+    reply = reply or Reply(recorded)
+    history += reply.messages
+    # What was counted for the recorded request says nothing of another one.
+    usage = reply.usage or (turn.usage if taken.sent is None else None)
+    session.publish(history, usage=usage, turn_id=str(turn.number))
+    return msgspec.structs.replace(
+        taken,
+        answer=reply.messages,
+        requests=taken.requests + provider.asks,
+        recorded_faults=(*taken.recorded_faults, *reply.recorded_faults),
+    )
 
 
-def send(session: Session, recording: ImportedSession, turn: Turn, history: list[Any]) -> Taken:
-    """Ask for the request of a turn, as the agent does right before it calls its provider."""
-    request = request_of(recording, history)
+def _asked(session: Session, frame: Frame, turn: Turn, history: list[Any]) -> tuple[Taken, dict[str, Any]]:
+    """The request of a turn, right before the agent calls its provider."""
+    request = frame.around(history)
     started_s = time.perf_counter()
     request = session.request(**request)
     added_ms = (time.perf_counter() - started_s) * 1000
     plan = session.plan
     outcome = plan.outcome if session.mode == "on" else "unchanged"  # shadow plans a swap and does not make it
     swapped = outcome == "swapped"
-    return Taken(
+    taken = Taken(
         number=turn.number,
         outcome=outcome,
         reason=plan.reason if outcome == plan.outcome else session.mode,
@@ -76,11 +100,35 @@ def send(session: Session, recording: ImportedSession, turn: Turn, history: list
         exhausted=plan.exhausted,
         sent=None if request["messages"] is history else request,
     )
+    return taken, request
 
 
-def tell(session: Session, taken: Taken, turn: Turn, history: list[Any]) -> None:
-    """Publish the answered turn. What the provider counted is of the recorded request: told while that was sent."""
-    session.publish(history, usage=turn.usage if taken.sent is None else None, turn_id=str(turn.number))
+def _asked_again(
+    session: Session,
+    frame: Frame,
+    provider: Provider,
+    taken: Taken,
+    history: list[Any],
+    recorded: Messages,
+    refusal: Refused,
+) -> tuple[Taken, Reply | None]:
+    """What an agent does when a view was refused: say so, and send the history that it is given back."""
+    session.rejected(refusal)
+    request = session.request(**frame.around(history))
+    sent = None if request["messages"] is history else request
+    taken = msgspec.structs.replace(taken, outcome="unchanged", reason=REJECTED, kind="", sent=sent, requests=1)
+    try:
+        return taken, provider.ask(request, history, recorded)
+    except Refused as second:
+        return _with_refusal(taken, frame, request, history, second), None
+
+
+def _with_refusal(taken: Taken, frame: Frame, request: dict[str, Any], history: list[Any], refusal: Refused) -> Taken:
+    """Count a refusal: the recording's own where its history has the same faults and the request has no other."""
+    ours, recorded = judged(frame, request, history)
+    if recorded and not ours:
+        return msgspec.structs.replace(taken, recorded_faults=(*taken.recorded_faults, str(refusal)))
+    return msgspec.structs.replace(taken, refused=(*taken.refused, str(refusal)))
 
 
 def declined(session: Session, workspace: str, chooser: Chooser) -> str:

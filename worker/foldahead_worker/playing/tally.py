@@ -21,6 +21,8 @@ class Tally:
         self.quiet_ms: list[float] = []
         self.elided_turns = 0
         self.exhausted_turns = 0
+        self.requests = 0
+        self.refused = 0
         self.validity_faults: list[str] = []
         self.recorded_faults: dict[str, None] = {}
         self._reasons: dict[str, str] = {}
@@ -32,6 +34,8 @@ class Tally:
     def take(self, taken: Taken) -> None:
         """Count one turn."""
         self._last_turn = taken.number
+        self.requests += taken.requests
+        self.refused += len(taken.refused)
         if taken.due and self._due_from is None:
             self._due_from = (taken.number, taken.tokens_before)
         self.exhausted_turns += taken.exhausted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -12,10 +13,10 @@ from foldahead_worker.standin.compaction import compaction_block
 from foldahead_worker.standin.counting import text_tokens
 from foldahead_worker.standin.fault import Json, as_list, as_object
 from foldahead_worker.standin.models import Model
-from foldahead_worker.standin.prefix import Prefix, following
+from foldahead_worker.standin.prefix import Prefix
 from foldahead_worker.standin.script import Scripted
 from foldahead_worker.standin.seal import digest
-from foldahead_worker.standin.thinking import call_id, thinking_block
+from foldahead_worker.standin.thinking import call_id, signed_content
 from foldahead_worker.standin.turns import blocks_of
 
 #: In a system prompt or the last user message this word says: the request asks for a summary.
@@ -80,9 +81,11 @@ def summary(transcript: str, tokens: int) -> str:
 
 def message_answer(scripted: Scripted, request: Json, prefix: Prefix, model: Model, summary_tokens: int) -> Answer:
     """Makes the answer to a turn, cut at `max_tokens` as the API cuts it."""
+    if scripted.content is not None:
+        return _given_answer(scripted, scripted.content, prefix, model)
     limit = int(request.get("max_tokens", 0))
     request_digest = digest(request)
-    content = _thoughts(scripted, prefix, model)
+    content = _thoughts(scripted)
     thoughts = len(content)
     text = _text(scripted, request, request_digest, summary_tokens)
     kept = _cut(text, limit)
@@ -103,17 +106,20 @@ def message_answer(scripted: Scripted, request: Json, prefix: Prefix, model: Mod
     if kept != text or limit == 0:
         implied = "max_tokens"
     stop_reason = scripted.stop_reason or implied
+    content = signed_content(content, prefix.answer_head, model.name)
     return Answer(tuple(content), stop_reason, _output_tokens(content), _stop_details(stop_reason))
 
 
-def _thoughts(scripted: Scripted, prefix: Prefix, model: Model) -> list[Json]:
+def _given_answer(scripted: Scripted, blocks: Sequence[Json], prefix: Prefix, model: Model) -> Answer:
+    content = signed_content(blocks, prefix.answer_head, model.name)
+    calls = any(block.get("type") == "tool_use" for block in content)
+    stop_reason = scripted.stop_reason or ("tool_use" if calls else "end_turn")
+    return Answer(tuple(content), stop_reason, _output_tokens(content), _stop_details(stop_reason))
+
+
+def _thoughts(scripted: Scripted) -> list[Json]:
     texts = (scripted.thinking,) if isinstance(scripted.thinking, str) else scripted.thinking
-    head = prefix.answer_head
-    blocks: list[Json] = []
-    for text in texts:
-        blocks.append(thinking_block(text, head, model.name))
-        head = following(head, blocks[-1])
-    return blocks
+    return [{"type": "thinking", "thinking": text} for text in texts]
 
 
 def _text(scripted: Scripted, request: Json, request_digest: str, summary_tokens: int) -> str | None:
@@ -139,8 +145,8 @@ def _output_tokens(content: list[Json]) -> int:
     counted = 1  # "output_tokens will be non-zero, even for an empty string response"
     for block in content:
         counted += text_tokens(str(block.get("thinking") or block.get("text") or block.get("content") or ""))
-        if block["type"] == "tool_use":
-            counted += text_tokens(json.dumps(block["input"], ensure_ascii=False)) + 8
+        if block.get("type") == "tool_use":
+            counted += text_tokens(json.dumps(block.get("input"), ensure_ascii=False)) + 8
     return counted
 
 

@@ -15,7 +15,8 @@ class Call(msgspec.Struct, frozen=True):
     """One call, as `GET /_standin/ledger` shows it.
 
     `kind`: message, compaction, count or models. `outcome`: open (in flight), answered, refused, or broken
-    (the connection closed before the answer was whole). A call that answered is billed even if it broke.
+    (the connection closed before the answer was whole). A call that answered is billed even if it broke;
+    `picodollars` is null for a model without a price.
     """
 
     n: int
@@ -34,6 +35,7 @@ class Call(msgspec.Struct, frozen=True):
     cache_creation_input_tokens: int = 0
     cache_read_input_tokens: int = 0
     output_tokens: int = 0
+    picodollars: int | None = 0
     messages: int = 0
     request_digest: str = ""
     faults: tuple[str, ...] = ()

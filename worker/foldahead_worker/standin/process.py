@@ -6,7 +6,7 @@ import json
 import selectors
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any, Self, cast
 from urllib.request import ProxyHandler, Request, build_opener
@@ -90,10 +90,17 @@ class RunningStandIn:
             return json.load(response)
 
 
-def start_standin(options: Options | None = None, *, port: int = 0, timeout_s: float = 20.0) -> RunningStandIn:
+def start_standin(
+    options: Options | None = None,
+    *,
+    port: int = 0,
+    timeout_s: float = 20.0,
+    environ: Mapping[str, str] | None = None,
+) -> RunningStandIn:
     """Starts a stand-in on a loopback port (0: a free one) and waits until it answers.
 
-    It ends with this process at the latest: it watches a pipe that the end of this process closes.
+    It ends with this process at the latest: it watches a pipe that the end of this process closes. A session of its
+    own: Ctrl-C reaches the parent alone. `environ`: this process's unless given.
 
     Raises:
         StandInFailed: it did not say its URL within `timeout_s`.
@@ -103,7 +110,9 @@ def start_standin(options: Options | None = None, *, port: int = 0, timeout_s: f
         *(sys.executable, "-m", "foldahead_worker.standin"),
         *("--port", str(port), "--options", settings, "--exit-with-stdin"),
     )
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, start_new_session=True
+    )
     url = _first_line(cast("IO[bytes]", process.stdout), timeout_s)
     running = RunningStandIn(url, process)
     if not url:

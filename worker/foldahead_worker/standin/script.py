@@ -30,6 +30,8 @@ class Scripted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Content: `thinking` (a block or several), then `text` as it is or `text_tokens` of generated prose, then
     `tool_calls`. `no_content`: an empty list. `stop_reason` as given, else what the content implies.
+    `content` in place of all these: blocks to be given as they are, whatever `max_tokens` says, but for their
+    thinking, which is signed for the request that it answers.
     For a compaction: `null_content`, or a `stop_reason` other than `compaction` (then no block comes).
     """
 
@@ -51,6 +53,7 @@ class Scripted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text_tokens: int | None = None
     thinking: str | tuple[str, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
+    content: tuple[dict[str, Any], ...] | None = None
     no_content: bool = False
     null_content: bool = False
     stop_reason: str | None = None

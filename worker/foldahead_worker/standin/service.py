@@ -23,11 +23,16 @@ from foldahead_worker.standin.judgement import (
 )
 from foldahead_worker.standin.ledger import Call, Ledger
 from foldahead_worker.standin.options import Options
+from foldahead_worker.standin.prices import bill
 from foldahead_worker.standin.script import Kind, Script, Scripted
 from foldahead_worker.standin.seal import digest
 from foldahead_worker.standin.thinking_rules import BINDING_BETA
 
 _PLAIN: Final = Scripted()
+OWN_ANSWER: Final = "standin_answer"
+"""A field of a request that no other API knows: the scripted answer to this request alone, where the script has
+none. It is taken off before the request is judged. Sessions that run side by side need no common queue so.
+"""
 
 
 class Incoming(msgspec.Struct, frozen=True):
@@ -87,6 +92,10 @@ class Service:
             self._ledger.write(msgspec.structs.replace(call, outcome=outcome, seconds=round(seconds, 4)))
 
     def _answer(self, call: Call, request: Json, incoming: Incoming) -> Outcome:
+        try:
+            own = msgspec.convert(request.pop(OWN_ANSWER, None), Scripted | None)
+        except msgspec.ValidationError as error:
+            return self._refuse(call, Refusal(400, f"{OWN_ANSWER}: {error}"))
         kind: Kind = "compaction" if request.get("compaction") is not None else "message"
         kind = "count" if incoming.count else kind
         found = find_faults(request, kind, incoming.betas, self.options)
@@ -105,7 +114,7 @@ class Service:
         with self._lock:
             user_text = last_user_text(request)
             scripted = self._script.take(kind, call.model, user_text, call.api_key, refused is not None)
-        scripted = scripted or _PLAIN
+        scripted = scripted or own or _PLAIN
         if scripted.status is not None:
             return self._refuse(call, _scripted_refusal(scripted), scripted)
         if isinstance(understood, Refusal):
@@ -127,7 +136,7 @@ class Service:
         message = _message(call, answer, usage, incoming.betas)
         if BINDING_BETA in incoming.betas:
             message["input_transformations"] = msgspec.to_builtins(understood.transformations)
-        call = msgspec.structs.replace(call, stop_reason=answer.stop_reason)
+        call = msgspec.structs.replace(call, stop_reason=answer.stop_reason, picodollars=bill(model, usage))
         return self._enter(call, message, scripted, usage)
 
     def _enter(self, call: Call, message: Json, scripted: Scripted, usage: Usage) -> Outcome:

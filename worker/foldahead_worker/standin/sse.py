@@ -79,10 +79,12 @@ def _opened(block: Json) -> tuple[Json, Iterator[tuple[Json, str]]]:
         case "tool_use":
             spelled = json.dumps(block["input"], ensure_ascii=False)
             return {**block, "input": {}}, _pieces(spelled, "input_json_delta", "partial_json")
-        case _:
+        case "compaction":
             # Signature and tool changes come with the start: the SDK takes content and
             # encrypted_content alone from the delta.
             return {**block, "content": None, "encrypted_content": None}, _compaction_delta(block)
+        case _:
+            return block, iter(())
 
 
 def _pieces(text: str, kind: str, field: str) -> Iterator[tuple[Json, str]]:

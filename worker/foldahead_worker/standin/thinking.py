@@ -7,18 +7,18 @@ Sources: the documentation pages "Preserved thinking", "Prefix checks on thinkin
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from foldahead_worker.standin.fault import Fault, Json, as_list, as_object
 from foldahead_worker.standin.models import Model, reads_thinking_of
-from foldahead_worker.standin.prefix import Place, Prefix
+from foldahead_worker.standin.prefix import Place, Prefix, following
 from foldahead_worker.standin.schema import THINKING
 from foldahead_worker.standin.seal import digest, is_ours, sign, verify
 from foldahead_worker.standin.thinking_rules import BINDING_BETA
-from foldahead_worker.standin.turns import Block, blocks_of
+from foldahead_worker.standin.turns import Block, merged_turns
 
 ForeignThinking: TypeAlias = Literal["accept", "refuse"]
 
@@ -42,10 +42,23 @@ class Inspection(msgspec.Struct, frozen=True):
     dropped: frozenset[str]
 
 
-def thinking_block(text: str, head: str, model: str) -> Json:
-    """Makes a thinking block that is bound to a prefix."""
-    payload: Json = {"head": head, "model": model, "text": digest(text)}
-    return {"type": "thinking", "thinking": text, "signature": sign(payload)}
+def signed_content(content: Sequence[Json], head: str, model: str) -> list[Json]:
+    """Signs the thinking among the blocks of an answer, bound to a prefix; whatever signature it had is replaced.
+
+    `head` is that of the answer. Each block is bound to those before it too, and says how many there were in all.
+    """
+    count = sum(block.get("type") in THINKING for block in content)
+    made: list[Json] = []
+    for block in content:
+        payload: Json = {"head": head, "model": model, "text": digest(block.get("thinking", "")), "of": count}
+        thinks = block.get("type") in THINKING
+        made.append({**block, _seal_field(str(block["type"])): sign(payload)} if thinks else block)
+        head = following(head, made[-1])
+    return made
+
+
+def _seal_field(kind: str) -> str:
+    return "data" if kind == "redacted_thinking" else "signature"
 
 
 def call_id(thinking_blocks: int, request_digest: str, index: int) -> str:
@@ -85,7 +98,7 @@ def inspect_thinking(
 def _judge(place: Place, model: Model, foreign: ForeignThinking) -> str:
     """Names what is wrong with a thinking block: nothing, `altered`, or the binding that it fails."""
     block = place.block
-    token = block.value.get("data" if block.type == "redacted_thinking" else "signature")
+    token = block.value.get(_seal_field(block.type))
     if not is_ours(token):
         refused = model.binds_thinking and foreign == "refuse"
         return "prefix_binding_mismatch" if refused else ""
@@ -100,8 +113,7 @@ def _judge(place: Place, model: Model, foreign: ForeignThinking) -> str:
 
 
 def _refusal(block: Block, reason: str) -> Fault:
-    field = "data" if block.type == "redacted_thinking" else "signature"
-    return Fault(block.path, f"Invalid `{field}` in `{block.type}` block.{reason}")
+    return Fault(block.path, f"Invalid `{_seal_field(block.type)}` in `{block.type}` block.{reason}")
 
 
 def _bound_elsewhere(betas: Collection[str]) -> str:
@@ -120,21 +132,24 @@ def _api_path(block: Block) -> str:
 
 
 def _cut_thinking(request: Json, config: Json) -> list[Fault]:
-    """The latest assistant message keeps all of its thinking, or on adaptive models none."""
-    messages = [as_object(value) or {} for value in as_list(request.get("messages")) or []]
-    index = max((at for at, message in enumerate(messages) if message.get("role") == "assistant"), default=-1)
-    if index < 0:
+    """The latest assistant turn keeps all of its thinking, or on adaptive models none."""
+    turns = merged_turns(as_list(request.get("messages")) or [])
+    latest = next((turn for turn in reversed(turns) if turn.role == "assistant"), None)
+    if latest is None:
         return []
-    blocks = list(blocks_of(messages[index], index))
-    present = sum(block.type in THINKING for block in blocks)
-    given = max((_given(block) for block in blocks), default=0)
+    present = sum(block.type in THINKING for block in latest.blocks)
+    given = max((_given(block) for block in latest.blocks), default=0)
     cut = 0 < present < given or (present == 0 < given and config.get("type") == "enabled")
     if not cut:
         return []
     message = "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified"
-    return [Fault(f"messages[{index}]", message)]
+    return [Fault(f"messages[{latest.blocks[-1].message}]", message)]
 
 
 def _given(block: Block) -> int:
+    """How many thinking blocks the answer had that a block comes from, as far as the block tells."""
+    if block.type in THINKING:
+        payload = verify(block.value.get(_seal_field(block.type)))
+        return int(payload.get("of", 1)) if payload is not None else 0
     match = _CALL_ID.match(str(block.value.get("id"))) if block.type == "tool_use" else None
     return int(match.group(1)) if match else 0
