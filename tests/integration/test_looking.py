@@ -25,11 +25,6 @@ CANARY = "zebracanary"
 
 
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/foldahead.db"
-
-
-@pytest.fixture
 def services(redis_url: str, database_url: str) -> Iterator[Services]:
     with running_services(redis_url, database_url) as running:
         yield running

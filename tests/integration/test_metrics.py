@@ -5,7 +5,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,8 +29,8 @@ POLICY = Policy(threshold_tokens=3_000, hard_cap_tokens=20_000, min_span_tokens=
 
 
 @pytest.fixture
-def services(redis_url: str, tmp_path: Path) -> Iterator[Services]:
-    with running_services(redis_url, f"sqlite:///{tmp_path}/foldahead.db") as running:
+def services(redis_url: str, database_url: str) -> Iterator[Services]:
+    with running_services(redis_url, database_url) as running:
         yield running
 
 
@@ -114,9 +113,9 @@ def test_no_session_and_no_workspace_is_named_on_the_page(services: Services, re
 
 
 @pytest.fixture
-def idle(redis_url: str, tmp_path: Path) -> Iterator[tuple[Store, Switchboard]]:
+def idle(redis_url: str, database_url: str) -> Iterator[tuple[Store, Switchboard]]:
     """A database and a Redis that nobody works on."""
-    store = open_store(f"sqlite:///{tmp_path}/idle.db")
+    store = open_store(database_url)
     client = connect(redis_url)
     load(client)
     yield store, Switchboard(client)
