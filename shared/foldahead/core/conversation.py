@@ -19,12 +19,12 @@ from foldahead.core.native import is_native, misfits
 from foldahead.core.pins import chosen_by
 from foldahead.core.plan import Plan, Scene, make_plan
 from foldahead.core.policy import Policy
-from foldahead.core.record import Record
+from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.recorded import Recorded
 from foldahead.core.scene import Moment, window_room_tokens
 from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration, Ready, Standing
-from foldahead.core.thinking import removed_thinking, strips_thinking
+from foldahead.core.thinking import removed_thinking, says_bound, strips_thinking
 from foldahead.core.tracked import TrackedHistory
 from foldahead.core.view import Active
 from foldahead.core.weigh import pending_estimate, whole_estimate
@@ -167,11 +167,15 @@ class Conversation:
         """Take a summary that is ready for this session."""
         self._recorded.add_ready(ready, self.ledger)
 
-    def reject(self, now_ms: int = 0) -> Record | None:
-        """Take back all that makes the view differ, and put the summary in it in quarantine. What was taken back."""
+    def reject(self, now_ms: int = 0, error: BaseException | None = None) -> Record | None:
+        """Take back all that makes the view differ, and put the summary in it in quarantine. What was taken back.
+
+        `error`: what the provider said, where it may be learned from.
+        """
         before = self.active
-        self._recorded.withdraw(self.ledger, now_ms)
-        if before.spans and strips_thinking(self.policy, self.model, self.dialect):
+        bound = error is not None and says_bound(error)
+        self._recorded.withdraw(self.ledger, now_ms, THINKING_BOUND if bound else "rejected")
+        if before.spans and strips_thinking(self.policy, self.model, self.dialect, self.active):
             # Thinking that came after the swap is bound to the view that was refused, and no part of the history's own.
             since = range(before.end, len(self.ledger))
             removed = removed_thinking(self.ledger, self.active, since, "rejected", now_ms)

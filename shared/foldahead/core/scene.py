@@ -114,7 +114,7 @@ class Situation:
             ledger, self.tail, scene.policy, scene.model, scene.slope, scene.overhead_tokens
         )
         self.scale = self._scale()
-        self.strips_thinking = strips_thinking(scene.policy, scene.model, ledger.dialect)
+        self.strips_thinking = strips_thinking(scene.policy, scene.model, ledger.dialect, scene.active)
         self.repaired = self._mends()
         self.active = self.with_records(self.repaired) if self.repaired else scene.active
         self.weight = self.scale.weigh(self.active)
