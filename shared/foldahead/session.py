@@ -77,9 +77,13 @@ class Session:
         with self._lock:
             self._begin(history)
             degraded_before = self._conversation.degraded
+            recorded = len(self._conversation.records)
             view = self._conversation.view(history, self._moment(target_tokens, counter))
             self._pace.note_request()
             news = self._note_plan(self._conversation.plan, degraded_before)
+            if not news and len(self._conversation.records) != recorded:
+                self._put_records()  # thinking that went because the session was turned off or on: in no plan
+                news = True
         if news:
             self._carrier.announce(self._outbox)
         return view

@@ -148,6 +148,34 @@ def test_recorded_signatures_are_taken_unless_told_otherwise(client):
         assert ask_opus(made, messages, model="claude-opus-4-6").content
 
 
+def test_a_request_may_say_what_is_answered_and_gets_its_thinking_signed_anew(client):
+    recorded = [
+        {"type": "thinking", "thinking": "so", "signature": "c2lnMQ=="},
+        {"type": "redacted_thinking", "data": "c2lnMg=="},
+        {"type": "text", "text": "a"},
+        {"type": "tool_use", "id": "toolu_recorded", "name": "read_file", "input": {"path": "b"}},
+    ]
+    own = {"extra_body": {"standin_answer": {"content": recorded}}}
+    reply = ask_opus(client, [user("q")], **own)
+    content = [block.to_dict() for block in reply.content]
+    assert content[2:] == recorded[2:]
+    assert reply.stop_reason == "tool_use"
+    result = {"type": "tool_result", "tool_use_id": "toolu_recorded", "content": "found"}
+    after = [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+    with start_standin(Options(foreign_thinking="refuse")) as strict, client_of(strict) as made:
+        assert ask_opus(made, [user("q"), *after]).input_transformations == []
+        with pytest.raises(anthropic.BadRequestError, match="bound to a different conversation"):
+            ask_opus(made, [user("another"), *after])
+        cut = [{"role": "assistant", "content": content[1:]}, after[1]]
+        with pytest.raises(anthropic.BadRequestError):
+            ask_opus(made, [user("q"), *cut])
+
+
+def test_an_answer_that_is_no_script_is_refused(client):
+    with pytest.raises(anthropic.BadRequestError, match="standin_answer"):
+        ask_opus(client, [user("q")], extra_body={"standin_answer": {"says": "a"}})
+
+
 def test_the_last_tool_turn_keeps_its_thinking_where_thinking_is_enabled(standin, client):
     standin.script(Scripted(thinking="hm", tool_calls=(ToolCall("read_file"),)))
     enabled = {"type": "enabled", "budget_tokens": 1024}

@@ -15,6 +15,8 @@ from foldahead_worker.summarizers.accounts import Accounts, Providers, Secret
 
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 _MOST_PORT = 65_535
+_NOT_INHERITED = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "FLOWER_", "FOLDAHEAD_", "GOOGLE_")
+_PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
 _YES = ("true", "1", "yes")
 
 
@@ -174,6 +176,18 @@ def environment_for(settings: Settings, environ: Mapping[str, str] | None = None
         "FLOWER_READ_ONLY": "true" if settings.flower_read_only else "false",
     }
     return env | {name: value for name, value in given.items() if value}
+
+
+def keyless_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a child inherits that is to know nobody's keys, accounts and settings, and no proxy: it asks a provider on
+    this machine, and `environment_for` gives it what it needs.
+    """
+    env = os.environ if environ is None else environ
+    return {
+        name: value
+        for name, value in env.items()
+        if not name.startswith(_NOT_INHERITED) and name.upper() not in _PROXIES
+    }
 
 
 def _providers(env: Mapping[str, str]) -> Providers:

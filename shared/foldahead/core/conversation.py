@@ -31,6 +31,9 @@ from foldahead.core.weigh import pending_estimate, whole_estimate
 
 __all__ = ["Conversation", "Moment"]
 
+GIVEN_BACK = ("off", "shadow")
+"""Modes in which the history itself is sent, and reasons of records that were made so."""
+
 
 class Conversation:
     """The state of one session on the agent's side. Not thread-safe: one caller at a time.
@@ -172,15 +175,12 @@ class Conversation:
 
         `error`: what the provider said, where it may be learned from.
         """
-        before = self.active
+        spans = self.active.spans
         bound = error is not None and says_bound(error)
         self._recorded.withdraw(self.ledger, now_ms, THINKING_BOUND if bound else "rejected")
-        if before.spans and strips_thinking(self.policy, self.model, self.dialect, self.active):
-            # Thinking that came after the swap is bound to the view that was refused, and no part of the history's own.
-            since = range(before.end, len(self.ledger))
-            removed = removed_thinking(self.ledger, self.active, since, "rejected", now_ms)
-            self._recorded.append(removed, self.ledger)
-        return before.spans[-1] if before.spans else None
+        # Whatever was thought since the first swap is bound to a view, and that may be known to another process alone.
+        self._void_thinking(f"rejected:{self.ledger.heads[-1].hex()[:32]}", now_ms)
+        return spans[-1] if spans else None
 
     # -- the view --------------------------------------------------------------------------------------------------
 
@@ -192,10 +192,13 @@ class Conversation:
         self.observe(history)
         if self.policy.mode == "off":
             self.plan = Plan(reason="off")
-            return history
+            return self._given_back(history, moment.now_ms)
+        if self.policy.mode == "on" and self.records and self.records[-1].reason in GIVEN_BACK:
+            # The view takes the history's place again: what was thought in between is bound to that.
+            self._void_thinking("on", moment.now_ms)
         self.plan = self._quiet_plan(moment) or self._planned(history, moment)
         if self.policy.mode == "shadow":
-            return history
+            return self._given_back(history, moment.now_ms)
         self._apply(self.plan)
         return self.shown(history)
 
@@ -208,6 +211,18 @@ class Conversation:
     def shown(self, history: list[Any]) -> list[Any]:
         """The view under the records as they are, of a history that has been observed."""
         return self._showing.view(history, self.active, self._history.revision)
+
+    def _given_back(self, history: list[Any], now_ms: int) -> list[Any]:
+        """The history, also where something else was shown before: then without the thinking bound to that."""
+        if self.active.thinking_alone is not self.active:
+            self._void_thinking(self.policy.mode, now_ms)
+        return self._showing.view(history, self.active.thinking_alone, self._history.revision)
+
+    def _void_thinking(self, reason: str, now_ms: int) -> None:
+        """Record that all thinking goes, where the model binds it to the conversation before it."""
+        if strips_thinking(self.policy, self.model, self.dialect, self.active):
+            every = range(len(self.ledger))
+            self._recorded.append(removed_thinking(self.ledger, self.active, every, reason, now_ms), self.ledger)
 
     def _quiet_plan(self, moment: Moment) -> Plan | None:
         """The plan of an ordinary turn, without a look at anything that grows; None when there may be more to do."""

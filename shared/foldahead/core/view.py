@@ -52,6 +52,12 @@ class Active(Struct, frozen=True):
         return max((record.end for record in (*self.spans, *self.edits)), default=0)
 
     @property
+    def thinking_alone(self) -> "Active":
+        """Without all that changes what stands before any thinking; itself where nothing does."""
+        kept = tuple(edit for edit in self.edits if edit.kind == "thinking_removed")
+        return self if not self.spans and len(kept) == len(self.edits) else Active(edits=kept)
+
+    @property
     def degraded(self) -> str:
         """What the view stands on where it would heal, `extract` or `truncated`; else empty."""
         return next((span.reason for span in self.spans if span.reason in DEGRADED), None) or ""

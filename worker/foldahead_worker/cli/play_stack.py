@@ -1,15 +1,14 @@
 """What a run of `foldahead play` has behind it: the user's stack, or one of its own, with a stand-in or without."""
 
 import contextlib
-import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 
 import msgspec
 from msgspec import Struct
 
 from foldahead.core.models import PICO_PER_USD
 from foldahead_worker.cli.faults import BadInput
-from foldahead_worker.settings import Settings, names_a_redis, read_settings
+from foldahead_worker.settings import Settings, keyless_environment, names_a_redis, read_settings
 from foldahead_worker.stack import Stack, StackError, private_stack
 from foldahead_worker.standin import Options, RunningStandIn, start_standin
 from foldahead_worker.standin.models import find_model
@@ -18,8 +17,6 @@ from foldahead_worker.summarizers.accounts import Providers
 FAKE = "fake"
 SUMMARY_KEY = "stand-in-summaries"
 """The made-up key of the worker."""
-_NOT_INHERITED = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "FOLDAHEAD_", "GOOGLE_")
-_PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
 
 
 class Bill(Struct, frozen=True, kw_only=True):
@@ -104,21 +101,12 @@ def running_stack(summary_s: float | None, *, fake: bool) -> Generator[Running]:
         with private_stack(own) as stack:
             yield Running(stack.settings, stack)
         return
-    environ = keyless(os.environ)
+    environ = keyless_environment()
     with (
         start_standin(_standin_options(), environ=environ) as standin,
         private_stack(_asking(own, standin), environ) as stack,
     ):
         yield Running(stack.settings, stack, standin)
-
-
-def keyless(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment without anybody's keys and accounts, and without a proxy between here and the loopback."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if not name.startswith(_NOT_INHERITED) and name.upper() not in _PROXIES
-    }
 
 
 def _refuse_for_theirs(summary_s: float | None, *, fake: bool) -> None:
