@@ -114,7 +114,7 @@ def test_a_full_disk_delays_a_summary_and_loses_none(stack: RealStack, fold: Fol
     for pid, (_, hard) in zip(pids, before, strict=True):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
     session, history = past_threshold(fold, "s")
-    wait_until(lambda: not session.has_ready and stack.switchboard.overdue_ms() > 2_000)
+    wait_until(lambda: not session.has_ready and stack.switchboard.figures.overdue_ms() > 2_000)
     for pid, limits in zip(pids, before, strict=True):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
 

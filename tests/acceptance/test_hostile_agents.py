@@ -58,7 +58,7 @@ def is_served(stack: RealStack, fold: Foldahead) -> None:
     assert is_compacted(view)
     records = len(session.records)
     assert session.flush(5)
-    wait_until(lambda: stack.switchboard.counts().inbox_lag == 0)
+    wait_until(lambda: stack.switchboard.figures.counts().inbox_lag == 0)
     wait_until(lambda: len(stack.kept_records("honest", session.name)) == records)
     assert stack.is_running("watch-1")
     assert stack.is_running("work-1")

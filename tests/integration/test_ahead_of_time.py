@@ -91,7 +91,7 @@ def test_the_records_in_the_database_give_the_view_again_byte_for_byte(services:
     play(session, services, 20, history)
     view = session.view(history)
     session.flush(5)
-    wait_until(lambda: services.switchboard.counts().inbox_lag == 0)
+    wait_until(lambda: services.switchboard.figures.counts().inbox_lag == 0)
     wait_until(lambda: len(records_of(services.store, "acme", "s")) == len(session.records))
 
     records = [decode_record(record) for record in records_of(services.store, "acme", "s")]

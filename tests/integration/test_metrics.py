@@ -75,7 +75,7 @@ def play(redis_url: str, services: Services, name: str = "s", turns: int = 20) -
 
 def test_a_session_that_is_compacted_shows_in_the_figures(services: Services, redis_url: str) -> None:
     play(redis_url, services)
-    wait_until(lambda: services.switchboard.counts().inbox_lag == 0)
+    wait_until(lambda: services.switchboard.figures.counts().inbox_lag == 0)
     vitals = Vitals(lambda: take_reading(services.store, services.switchboard), services.metrics, 60.0)
     vitals.measure()
     with Page("127.0.0.1", 0, services.metrics, vitals) as page:
