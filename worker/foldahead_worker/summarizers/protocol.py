@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from foldahead.core.messages import Message
+from foldahead.core.prompt import Prompt
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead.errors import FoldaheadError
 
@@ -23,6 +24,8 @@ class Span(Struct, frozen=True, kw_only=True):
     envelope: Any = None
     tighter: bool = False
     """The one retry: say that the last answer was too long or not usable."""
+    prompts: tuple[Prompt, ...] = ()
+    """What the forecast for this span was made from, so that it is not made again."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -48,6 +51,8 @@ class Forecast(Struct, frozen=True, kw_only=True):
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    prompts: tuple[Prompt, ...] = ()
+    """Of the calls for the span's parts: a rendered span, which takes milliseconds and is needed to know its size."""
 
 
 class Limit(Struct, frozen=True):
