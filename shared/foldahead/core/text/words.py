@@ -133,15 +133,15 @@ def is_prose(sentence: str) -> bool:
 
 def without_orders(text: str) -> str:
     """What a tool printed without the lines that read like orders; a mark where nothing else is left."""
-    if not _holds_an_order(text):
-        return text
-    kept = [line for line in text.splitlines() if not _holds_an_order(line)]
-    return "\n".join(kept) if any(map(str.strip, kept)) else "[reads like an instruction: left out]"
-
-
-def _holds_an_order(text: str) -> bool:
     data = folded(text)
-    for words, order in _ORDERS:
-        if any(word in data for word in words) and order.search(text):
-            return True
-    return not text.isascii() and bool(_FOREIGN_ORDER.search(text))
+    orders = [order for words, order in _ORDERS if any(word in data for word in words)]
+    if not text.isascii():
+        orders.append(_FOREIGN_ORDER)
+
+    def reads_like_one(said: str) -> bool:
+        return any(order.search(said) for order in orders)
+
+    if not reads_like_one(text):
+        return text
+    kept = [line for line in text.splitlines() if not reads_like_one(line)]
+    return "\n".join(kept) if any(map(str.strip, kept)) else "[reads like an instruction: left out]"
