@@ -64,8 +64,9 @@ def is_served(stack: RealStack, fold: Foldahead) -> None:
     assert stack.is_running("work-1")
 
 
-def honest_standing(fold: Foldahead, name: str = "model") -> wire.Standing:
-    session = fold.session(name, workspace="evil", policy=POLICY)
+def honest_standing(fold: Foldahead) -> wire.Standing:
+    """That of a new session: one that was answered has its summary, and stands differently."""
+    session = fold.session(f"model-{next(_numbers)}", workspace="evil", policy=POLICY)
     session.publish(conversation(18))
     return session.standing
 

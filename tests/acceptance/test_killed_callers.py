@@ -52,8 +52,8 @@ def claude_stack(directory: Path, database_url: str, standin: RunningStandIn, wo
 @contextmanager
 def paused_worker(stack: RealStack, point: str) -> Generator["subprocess.Popen[bytes]"]:
     script = Path(__file__).with_name("pausing_worker.py")
-    env = environment_for(stack.settings) | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen([sys.executable, str(script), point], stdout=subprocess.PIPE, env=env)
+    command = [sys.executable, str(script), point]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment_for(stack.settings))
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
