@@ -9,16 +9,21 @@ from foldahead.core.view import MOST_BREAKPOINTS
 DROP_BLOCK_BETA = "thinking-binding-controls-2026-08-01"
 
 
-def request_with(view: list[Any], kwargs: dict[str, Any], dialect: Dialect, policy: Policy) -> dict[str, Any]:
+def request_with(
+    view: list[Any], kwargs: dict[str, Any], dialect: Dialect, policy: Policy, marks: int | None = None
+) -> dict[str, Any]:
     """The keyword arguments of a request with a view in place of its `messages`.
 
-    System and tools share the provider's limit of cache breakpoints with the messages.
+    System and tools share the provider's limit of cache breakpoints with the messages. `marks` is how many the view
+    has, where that is known.
     """
     if view is kwargs["messages"]:
         return kwargs
-    outside = dialect.breakpoints(kwargs.get("system")) + dialect.breakpoints(kwargs.get("tools"))
-    room = max(0, MOST_BREAKPOINTS - outside)
-    made = {**kwargs, "messages": dialect.limit_breakpoints(view, room) if outside else view}
+    made = {**kwargs, "messages": view}
+    if marks != 0:
+        outside = dialect.breakpoints(kwargs.get("system")) + dialect.breakpoints(kwargs.get("tools"))
+        if outside and (marks is None or marks + outside > MOST_BREAKPOINTS):
+            made["messages"] = dialect.limit_breakpoints(view, max(0, MOST_BREAKPOINTS - outside))
     thinking = kwargs.get("thinking")
     if policy.tail_thinking == "drop_block" and isinstance(thinking, dict):
         made["betas"] = list(dict.fromkeys([*(kwargs.get("betas") or ()), DROP_BLOCK_BETA]))
