@@ -248,22 +248,21 @@ class Session:
         An ordinary turn is over after a glance. It takes few steps, for each costs microseconds in a process that has
         slept since its last turn.
         """
-        conversation, pace = self._conversation, self._pace
+        conversation = self._conversation
         with self._lock:
-            if self._closed or history.__class__ is not list or self._outbox.has_news or conversation.is_behind:
+            if self._closed or self._outbox.has_news or history.__class__ is not list:
                 self._begin(history)
-            if model is not None:
-                conversation.model = model
-            cold = pace.idle_s > conversation.policy.cache_ttl_s
-            view = conversation.glance(history, cold) if target_tokens is None and counter is None else None
-            news = False
-            if view is None:
-                degraded_before = conversation.degraded
-                view = conversation.view(
-                    history, Moment(now_ms=now_ms(), cold=cold, target_tokens=target_tokens, counter=counter)
-                )
-                news = self._exchange.note(conversation.plan, degraded_before)
-            pace.note_request()
+            cold = self._pace.note_request() > conversation.policy.cache_ttl_s
+            chosen = target_tokens is not None or counter is not None
+            view = None if chosen else conversation.glance(history, cold, model)
+            if view is not None:
+                return view
+            self._catch_up()
+            conversation.model = conversation.model if model is None else model
+            degraded_before = conversation.degraded
+            moment = Moment(now_ms=now_ms(), cold=cold, target_tokens=target_tokens, counter=counter)
+            view = conversation.view(history, moment)
+            news = self._exchange.note(conversation.plan, degraded_before)
         if news:
             self._carrier.announce(self._outbox)
         return view

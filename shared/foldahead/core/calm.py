@@ -6,8 +6,7 @@ ordinary kind (`Dialect.glance`), is left as it is, and what it says is read aft
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from operator import is_
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -19,7 +18,9 @@ from foldahead.core.models import LEAST_WINDOW_TOKENS, find_model
 from foldahead.core.policy import Policy
 from foldahead.core.recorded import Recorded
 from foldahead.core.scene import OUTPUT_RESERVE_TOKENS
-from foldahead.core.standing import Calibration, Ready
+from foldahead.core.showing import Showing
+from foldahead.core.standing import Calibration
+from foldahead.core.tokens import least_tokens
 from foldahead.core.tracked import TrackedHistory
 from foldahead.core.view import MOST_BREAKPOINTS, Active
 from foldahead.core.weigh import pending_estimate, whole_estimate
@@ -46,26 +47,26 @@ class Calm(Struct):
     """Estimated tokens that may come before anything acts."""
     room_for_summary: int
     """The same once a summary has come that may be swapped in."""
-    front: list[Any] | None
-    """The view of the first `touched` messages; None: the view is the history itself."""
+    lead: list[Any] | None
+    """What the view begins with, for the first `touched` messages; None: the view is the history itself."""
     touched: int
     marks: int
     """Cache breakpoints of the view so far, and, after `view`, in all of it."""
 
     def view(self, history: list[Any]) -> list[Any] | None:
         """The view of a history that goes on from what was seen, where nothing is to be done; None: look closer."""
-        seen, count, front = self.seen, self.count, self.front
+        seen, count, lead = self.seen, self.count, self.lead
         if len(history) < count or self.room < 0:
             return None
         if count and (history[0] is not seen[0] or history[count - 1] is not seen[count - 1]):
             return None
         marks = self.glance(history, count, self.waiting, self.room)
-        if marks is None or front is None:
+        if marks is None or lead is None:
             return None if marks is None else history
         self.marks += marks
         if self.marks > MOST_BREAKPOINTS or not _goes_on(history, seen):
             return None
-        return [*front, *history[self.touched :]]
+        return [*lead, *history[self.touched :]]
 
 
 def _goes_on(history: list[Any], seen: list[Any]) -> bool:
@@ -81,62 +82,67 @@ def _goes_on(history: list[Any], seen: list[Any]) -> bool:
 
 
 def calm_of(
-    history: TrackedHistory, recorded: Recorded, view: list[Any], policy: Policy, known: Calibration, model: str
+    history: TrackedHistory, recorded: Recorded, showing: Showing, policy: Policy, known: Calibration, model: str
 ) -> Calm | None:
-    """The calm of a session whose history shows as `view`; None when the next turn wants a closer look anyway."""
-    ledger, active, dialect = history.ledger, recorded.active, history.dialect
+    """The calm of a session; None when its next turn wants a closer look anyway."""
+    ledger, active, lead = history.ledger, recorded.active, None
     waiting = ledger.waiting
     if waiting is None or policy.mode == "off" or policy.age_observations or not recorded.is_settled:
         return None
     mended_to = max(active.end, active.withdrawn)
-    if active.degraded or any(fault.index >= mended_to for fault in reversed(ledger.faults)):
+    if any(fault.index >= mended_to for fault in reversed(ledger.faults)):
         return None
-    front, touched, marks = None, active.touched, 0
-    if view is not history.messages:
-        front = _front(history.messages, view, active)
-        if front is None:
+    if active.touched:
+        lead = showing.lead(history.messages, active, history.revision) if policy.mode == "on" else None
+        if lead is None:
             return None
-        marks = dialect.breakpoints(view)
-    whole = _window_room(ledger, active, policy, known, model)
-    room = min(whole, _room(ledger, active, policy, known.slope, policy.hard_cap_tokens))
-    with_summary = min(whole, _room(ledger, active, policy, known.slope, policy.threshold))
-    tail = tail_start(ledger, policy, known.slope)
+    least, most = _rooms(history, recorded, policy, known, model)
     return Calm(
         seen=history.messages,
         count=len(history),
         policy=policy,
         active=active,
         model=model,
-        glance=dialect.glance,
+        glance=history.dialect.glance,
         waiting=waiting,
-        room=with_summary if _may_swap(recorded.ready.values(), ledger, policy, known.slope, tail) else room,
-        room_for_summary=with_summary,
-        front=front,
-        touched=touched,
-        marks=marks,
+        room=least if _may_swap(recorded, ledger, policy, known.slope) else most,
+        room_for_summary=least,
+        lead=lead.messages if lead else None,
+        touched=active.touched,
+        marks=lead.marks if lead else 0,
     )
 
 
-def _front(messages: list[Any], view: list[Any], active: Active) -> list[Any] | None:
-    """The part of a view that records make; None where what is behind it does not stand as it is.
+def _may_swap(recorded: Recorded, ledger: Ledger, policy: Policy, slope: float) -> bool:
+    """Whether one of the summaries that are ready may be swapped in now or when more has come.
 
-    A stub is in a copy of its message, whose breakpoint the agent may move.
+    Not if it comes to more than the target with what stands between its span and the tail: that only grows.
     """
-    kept = messages[active.touched :]
-    since = len(view) - len(kept)
-    if not kept or any(edit.stubs and edit.end > active.end for edit in active.edits):
-        return None
-    return view[:since] if all(map(is_, view[since:], kept)) else None
-
-
-def _may_swap(ready: Iterable[Ready], ledger: Ledger, policy: Policy, slope: float, tail: int) -> bool:
-    """Whether one of these summaries may be swapped in now or when more has come.
-
-    Not if what stands between its span and the tail is over the target by itself: that only grows.
-    """
+    tail = tail_start(ledger, policy, slope)
     return any(
-        one.end > tail or int(slope * ledger.span_tokens(one.end, tail)) <= policy.target_tokens for one in ready
+        recorded.active.degraded
+        or one.end > tail
+        or slope * (ledger.span_tokens(one.end, tail) + least_tokens(one.text.strip())) < policy.target_tokens + 1
+        for one in recorded.ready.values()
     )
+
+
+def _rooms(
+    history: TrackedHistory, recorded: Recorded, policy: Policy, known: Calibration, model: str
+) -> tuple[int, int]:
+    """Estimated tokens that may come while a summary may be swapped in, and while none may.
+
+    At the very start any message may open a turn, so that all of them may come to be pending. A view that waits to be
+    healed takes a summary whenever one comes.
+    """
+    ledger, active = history.ledger, recorded.active
+    window = _window_room(ledger, active, policy, known, model)
+    least = min(window, _room(ledger, active, policy, known.slope, policy.threshold))
+    if not len(ledger):
+        least = min(window, int(policy.threshold / known.slope)) - 2
+        return least, least
+    most = min(window, _room(ledger, active, policy, known.slope, policy.hard_cap_tokens))
+    return -1 if active.degraded else least, most
 
 
 def _room(ledger: Ledger, active: Active, policy: Policy, slope: float, limit: int) -> int:

@@ -27,15 +27,18 @@ class GlancingConversation(Conversation):
 
     def prepare(self) -> None:
         """Work out what the next turn may bring before anything is to be done about it."""
-        history = self._history
-        view = history.messages if self.policy.mode == "shadow" else self.shown(history.messages)
-        self._calm = calm_of(history, self._recorded, view, self.policy, self.calibration, self.model)
+        self._calm = calm_of(self._history, self._recorded, self._showing, self.policy, self.calibration, self.model)
 
-    def glance(self, history: list[Any], cold: bool) -> list[Any] | None:
-        """What `view` gives, where a glance proves that nothing is to be done; else None, and nothing has happened."""
+    def glance(self, history: list[Any], cold: bool, model: str | None = None) -> list[Any] | None:
+        """What `view` gives, where a glance proves that nothing is to be done; else None, and nothing has happened.
+
+        `model` is the agent's, None where it is not known anew.
+        """
         calm, self._calm, self.view_marks = self._calm, None, None
-        if calm is None or self._unread is not None or (cold and self.ready):
+        if calm is None or (cold and self.ready):
             return None
+        if model is not None:
+            self.model = model
         if calm.policy is not self.policy or calm.active is not self.active or calm.model not in ("", self.model):
             return None
         view = calm.view(history)

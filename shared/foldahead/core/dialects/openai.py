@@ -18,6 +18,10 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _SAYS = ("content", "tool_calls", "function_call", "refusal", "audio")
 
 
+_SAYS_BESIDES = _SAYS[1:]
+_OPENERS = ("system", "developer", "user", "assistant")
+
+
 class OpenAIChat:
     """Reads and makes chat messages. With `alternates`, for providers that refuse two of one role in a row."""
 
@@ -123,9 +127,11 @@ class OpenAIChat:
 
 
 def _speaks_plainly(message: dict[str, Any], opening: bool) -> bool:
-    """Whether a message is the user's, or a system message that heads the list, and says something by its content."""
-    role = message.get("role")
-    spoken = role == "user" or (opening and role in ("system", "developer"))
+    """Whether a message is the user's, or heads the list (instructions, a greeting), and says something plainly."""
+    if opening:
+        spoken = message.get("role") in _OPENERS and not any(key in message for key in _SAYS_BESIDES)
+    else:
+        spoken = message.get("role") == "user"
     return spoken and bool(message.get("content")) and not any(key in message for key in _REASONING)
 
 
