@@ -1,0 +1,282 @@
+"""`native` summaries in core: what a block goes with, what it is given up for, what it leaves valid."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldahead.core.conversation import Conversation, Moment
+from foldahead.core.cut import current_cut
+from foldahead.core.dialects import get_dialect
+from foldahead.core.envelope import COMPACT_BETA, Envelope, envelope_of, request_with
+from foldahead.core.ledger import ledger_of
+from foldahead.core.native import MOST_GIVEN_UP
+from foldahead.core.originals import decode_original, encode_original, is_original, originals_of
+from foldahead.core.policy import Policy
+from foldahead.core.prompt import compaction_instructions
+from foldahead.core.replay import replay
+from foldahead.core.standing import Ready
+from foldahead.core.tokens import estimate
+from foldahead.core.view import Active
+from tests.histories import assistant, call, conversations, rounds, system, text, thinking, user
+from tests.judging import faults_of
+
+MODEL = "claude-opus-5-5"
+END = 17
+POLICY = Policy(
+    kind="native", threshold_tokens=1_000, hard_cap_tokens=9_000, preserve_recent_turns=1, min_span_tokens=1
+)
+ANTHROPIC = get_dialect("anthropic")
+BLOCK = {"type": "compaction", "content": "They worked.", "encrypted_content": "AAAA", "signature": "x"}
+
+
+def conversation(policy: Policy = POLICY, *, envelope: str = "e1", model: str = MODEL) -> Conversation:
+    talk = Conversation(ANTHROPIC, policy)
+    talk.model, talk.envelope = model, envelope
+    return talk
+
+
+def block_for(talk: Conversation, history: list[Any], end: int, **changes: Any) -> Ready:
+    talk.observe(history)
+    made: dict[str, Any] = {
+        "cache_key": f"k{end}",
+        "kind": "native",
+        "model": f"anthropic:{MODEL}",
+        "start": 0,
+        "end": end,
+        "head_end": talk.ledger.heads[end],
+        "text": "They worked.",
+        "block": json.dumps(BLOCK).encode(),
+        "envelope": "e1",
+        "keeps_thinking": True,
+        "summary_tokens": 5,
+    }
+    return Ready(**made | changes)
+
+
+def thoughtful(count: int) -> list[Any]:
+    """Rounds in which each answer was thought about."""
+    history = rounds(count)
+    for at in range(1, len(history), 2):
+        history[at] = {"role": "assistant", "content": [thinking(f"thought {at}"), *history[at]["content"]]}
+    return history
+
+
+def swapped(history: list[Any] | None = None, **changes: Any) -> tuple[Conversation, list[Any], list[Any]]:
+    talk, history = conversation(), history or thoughtful(10)
+    talk.add_ready(block_for(talk, history, END, **changes))
+    view = talk.view(history, Moment())
+    assert talk.plan.outcome == "swapped"
+    return talk, history, view
+
+
+def thoughts_in(view: list[Any]) -> int:
+    blocks = [block for message in view for block in message["content"] if isinstance(block, dict)]
+    return sum(block["type"] == "thinking" for block in blocks)
+
+
+def test_the_block_stands_first_in_the_assistants_name_and_its_turns_behind_it_as_they_were() -> None:
+    _, history, view = swapped()
+    assert view == [{"role": "assistant", "content": [BLOCK]}, *history[END:]]
+
+
+def test_a_block_does_not_wait_for_the_threshold() -> None:
+    talk, history = conversation(msgspec.structs.replace(POLICY, threshold_tokens=8_000)), thoughtful(10)
+    talk.add_ready(block_for(talk, history, END))
+    talk.view(history, Moment())
+    assert talk.plan.outcome == "swapped"
+
+
+def test_a_text_in_its_place_would_take_the_thinking_away() -> None:
+    _, _, kept = swapped()
+    _, _, bare = swapped(kind="text", block=b"")
+    assert thoughts_in(kept) > 0
+    assert thoughts_in(bare) == 0
+
+
+def test_thinking_goes_where_the_block_stands_for_messages_without_it() -> None:
+    _, _, view = swapped([*thoughtful(10), user(text("And now?"))], keeps_thinking=False)
+    assert thoughts_in(view) == 0
+
+
+def test_thinking_goes_where_the_first_message_behind_the_block_speaks_on() -> None:
+    history = [*thoughtful(10), user(text("And now?"))]
+    history[END:END] = [user(text("one")), user(text("two"))]
+    talk = conversation()
+    talk.add_ready(block_for(talk, history, END + 1))
+    view = talk.view(history, Moment())
+    assert view[0]["content"] == [BLOCK]
+    assert thoughts_in(view) == 0
+
+
+@pytest.mark.parametrize(("model", "envelope"), [("claude-sonnet-5-5", "e1"), (MODEL, "e2")])
+def test_a_block_of_another_request_is_no_part_of_this_one(model: str, envelope: str) -> None:
+    talk, history = conversation(envelope=envelope, model=model), thoughtful(10)
+    talk.add_ready(block_for(talk, history, END))
+    assert talk.view(history, Moment()) is history
+
+
+def test_a_request_that_changed_gives_the_block_up_and_the_history_goes_without_thinking() -> None:
+    talk, history, _ = swapped()
+    talk.envelope = "e2"
+    view = talk.view(history, Moment())
+    assert len(view) == len(history)
+    assert thoughts_in(view) == 0
+    assert view == replay(history, list(talk.records), ANTHROPIC)
+    talk.envelope = "e1"
+    assert talk.view(history, Moment()) == view
+
+
+def test_the_text_that_a_block_took_the_place_of_stands_again_when_it_is_given_up() -> None:
+    talk, history = conversation(), rounds(10)
+    talk.add_ready(block_for(talk, history, END, kind="text", block=b"", cache_key="t"))
+    talk.view(history, Moment())
+    history += rounds(12)
+    talk.add_ready(block_for(talk, history, 40, parent="t"))
+    talk.view(history, Moment())
+    assert talk.active.spans[-1].cache_key == "k40"
+    talk.envelope = "e2"
+    view = talk.view(history, Moment())
+    assert talk.active.spans[-1].cache_key == "t"
+    assert "COMPACTION_SUMMARY" in json.dumps(view[0])
+
+
+def test_a_session_whose_requests_keep_changing_offers_no_more_blocks() -> None:
+    talk, history = conversation(), rounds(10)
+    for at in range(MOST_GIVEN_UP):
+        talk.envelope = f"e{at}"
+        talk.add_ready(block_for(talk, history, END, cache_key=f"k{at}", envelope=f"e{at}"))
+        talk.view(history, Moment())
+        assert talk.standing().envelope
+        talk.envelope = "other"
+        talk.view(history, Moment())
+    assert talk.standing().envelope == ""
+
+
+def test_a_block_that_goes_on_from_another_than_the_shown_one_is_not_taken() -> None:
+    talk, history, _ = swapped()
+    history += rounds(12)
+    talk.add_ready(block_for(talk, history, 40, parent="another"))
+    view = talk.view(history, Moment())
+    assert view[0]["content"] == [BLOCK]
+    assert talk.active.end == END
+
+
+def test_system_messages_of_the_span_are_said_again_behind_the_block() -> None:
+    history = [*thoughtful(10), user(text("And now?"))]
+    history[3:3] = [system("Answer in French.")]
+    talk = conversation()
+    talk.add_ready(block_for(talk, history, END + 1))
+    view = talk.view(history, Moment())
+    assert view[0]["content"] == [BLOCK]
+    assert "French" in json.dumps([message for message in view if message["role"] == "system"])
+    assert thoughts_in(view) == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "envelope", "why"),
+    [
+        ("claude-haiku-4-5", "e1", "a model that writes no blocks"),
+        ("", "e1", "an unknown model"),
+        (MODEL, "", "no request was seen"),
+    ],
+)
+def test_no_block_is_offered_where_none_could_be_shown(model: str, envelope: str, why: str) -> None:
+    talk, history = conversation(model=model, envelope=envelope), rounds(10)
+    talk.observe(history)
+    assert talk.standing().envelope == "", why
+
+
+def test_no_block_is_offered_over_what_the_caller_pinned() -> None:
+    talk, history = conversation(), rounds(10)
+    talk.observe(history)
+    assert talk.standing().envelope == "e1"
+    talk.pin(history[2])
+    assert talk.standing().envelope == ""
+
+
+def test_a_session_of_blocks_is_cut_where_the_role_changes() -> None:
+    history = [*rounds(4), user(text("one")), user(text("two")), *rounds(3)]
+    account = ledger_of(history, ANTHROPIC)
+    cut = current_cut(account, POLICY, Active(), 9)
+    assert account.traits[cut.end].role != account.traits[cut.end - 1].role
+
+
+def test_a_block_weighs_what_the_model_reads_of_it() -> None:
+    sealed = {**BLOCK, "encrypted_content": "A" * 40_000, "signature": "b" * 4_000}
+    light = estimate(ANTHROPIC.read({"role": "assistant", "content": [BLOCK]}, 0))
+    assert estimate(ANTHROPIC.read({"role": "assistant", "content": [sealed]}, 0)) == light
+
+
+# -- the request around it -------------------------------------------------------------------------------------------
+
+
+def test_the_beta_is_added_once_and_the_rest_left_alone() -> None:
+    kwargs = {"messages": [user("q")], "betas": ["b1"], "system": "s"}
+    made = request_with([assistant("a"), user("q")], kwargs, ANTHROPIC, POLICY, shows_block=True)
+    assert made["betas"] == ["b1", COMPACT_BETA]
+    assert kwargs["betas"] == ["b1"]
+    assert made["system"] == "s"
+
+
+def test_breakpoints_thinking_and_effort_are_no_part_of_what_a_block_depends_on() -> None:
+    tool = {"name": "t", "input_schema": {"type": "object"}}
+    marked = {**tool, "cache_control": {"type": "ephemeral"}}
+    plain = envelope_of({"system": "s", "tools": [tool]})
+    other = envelope_of(
+        {"system": "s", "tools": [marked], "thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
+    )
+    assert plain.digest == other.digest
+    assert plain.digest != envelope_of({"system": "s", "tools": [tool, tool]}).digest
+    assert plain.digest != envelope_of({"system": "t", "tools": [tool]}).digest
+    assert msgspec.json.decode(other.encoded(), type=Envelope) == other
+
+
+def test_what_an_sdk_marks_as_not_given_is_absent() -> None:
+    assert envelope_of({"system": object(), "tools": object(), "betas": object()}) == Envelope()
+
+
+def test_the_providers_own_prompt_is_left_alone_unless_there_are_instructions() -> None:
+    assert compaction_instructions(1_000) == ""
+    assert "Keep the ticket number." in compaction_instructions(1_000, "Keep the ticket number.")
+    assert "could not be used" in compaction_instructions(1_000, tighter=True)
+
+
+# -- bodies ----------------------------------------------------------------------------------------------------------
+
+
+@given(spoken=conversations("anthropic"))
+def test_originals_are_proved_by_the_heads_of_the_canonical_form(spoken: Any) -> None:
+    account = ledger_of(spoken.messages, ANTHROPIC)
+    bodies = originals_of(spoken.messages, account, 0, len(spoken.messages))
+    assert len(bodies) == len(spoken.messages)
+    assert all(map(is_original, bodies))
+    assert ledger_of([decode_original(body) for body in bodies], ANTHROPIC).heads == account.heads
+
+
+@given(spoken=conversations("anthropic"), end=st.integers(1, 40))
+def test_every_view_with_a_block_is_one_the_provider_takes(spoken: Any, end: int) -> None:
+    history = spoken.messages
+    talk = conversation(msgspec.structs.replace(POLICY, threshold_tokens=200))
+    talk.observe(history)
+    cut = current_cut(talk.ledger, talk.policy, talk.active, min(end, len(history)))
+    if not cut.found or talk.ledger.stable_prefix_end():
+        return
+    talk.add_ready(block_for(talk, history, cut.end))
+    view = talk.view(history, Moment())
+    lenient: dict[str, Any] = {"open_tail": True, "reused_ids": True, "unknown_blocks": True}
+    assert faults_of(view, "anthropic", **lenient) == []
+
+
+def test_breakpoints_stay_with_the_agent() -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "q", "cache_control": {"type": "ephemeral"}}]}
+    assert b"cache_control" not in encode_original(message, ANTHROPIC)
+
+
+def test_what_json_cannot_hold_is_found_before_it_is_handed_over() -> None:
+    history = [user("q"), assistant(call("c", value=float("nan")))]
+    account = ledger_of(history, ANTHROPIC)
+    assert len(originals_of(history, account, 0, 2)) == 1
