@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from foldahead.core.messages import Message, Text
 from foldahead.core.models import MODELS, find_model
@@ -163,6 +164,19 @@ def test_the_forecast_covers_all_calls_and_the_one_retry(summarizer: TextSummari
     ):
         once = summarizer.summarise(span, Never()).cost.picodollars
         assert 2 * once <= summarizer.forecast(span).picodollars
+
+
+def test_what_the_forecast_rendered_is_asked_and_the_retry_is_made_anew(
+    summarizer: TextSummarizer, standin: RunningStandIn
+) -> None:
+    span = a_span(talk(3))
+    forecast = summarizer.forecast(span)
+    rendered = structs.replace(span, prompts=forecast.prompts)
+    summarizer.summarise(rendered, Never())
+    assert last_request(standin)["system"] == forecast.prompts[0].system
+    assert last_request(standin)["messages"][0]["content"] == forecast.prompts[0].user
+    summarizer.summarise(structs.replace(rendered, tighter=True), Never())
+    assert last_request(standin)["system"] != forecast.prompts[0].system
 
 
 def test_a_silent_stream_is_left_within_a_second(summarizer: TextSummarizer, standin: RunningStandIn) -> None:
