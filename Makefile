@@ -15,10 +15,10 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock soak secrets clean
+.PHONY: help setup demo test test-postgres check format lock soak secrets clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv with everything, once
 
@@ -41,6 +41,9 @@ test: check ## lint, types and all tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope $(PYTEST_ARGS) || { \
 	  echo "some tests failed beside each other: these once more, alone"; \
 	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }
+
+test-postgres: setup ## all tests that use a database on PostgreSQL: one of their own, or the server of DATABASE_URL
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope --database postgres $(PYTEST_ARGS)
 
 check: setup ## format, lint and types
 	$(BIN)/ruff format --check .

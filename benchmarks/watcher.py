@@ -11,7 +11,7 @@ import argparse
 import hashlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +35,6 @@ from foldahead_worker.server import connect
 from foldahead_worker.settings import Settings
 from foldahead_worker.stack import Stack
 from foldahead_worker.store import open_store
-from foldahead_worker.store.status import labels_of
 from foldahead_worker.switchboard import Switchboard
 from foldahead_worker.watch import Watcher
 
@@ -115,12 +114,12 @@ def rate(server: EmbeddedRedis, database_url: str, count: int, pending_tokens: i
     load(client)
     arm(client, count, pending_tokens)
     settings = Settings(redis_url=server.url, database_url=database_url, broker_url=server.url)
-    wake = wake_with(make_app(settings), lambda job_ids: labels_of(store, job_ids))
+    wake = wake_with(make_app(settings))
     sent: list[int] = []
 
-    def counted(job_ids: Sequence[int]) -> None:
-        wake(job_ids)
-        sent.extend(job_ids)
+    def counted(labels: Mapping[int, str]) -> None:
+        wake(labels)
+        sent.extend(labels)
 
     watcher = Watcher(store, Switchboard(client), Chooser(EveryKey(), rules_only=False), counted)
     looked = 0

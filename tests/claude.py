@@ -4,7 +4,6 @@ import contextlib
 import json
 import time
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,8 +57,8 @@ def settings_for(redis_url: str, database_url: str, standin: RunningStandIn, **m
 
 
 @pytest.fixture
-def settings(redis_url: str, tmp_path: Path, standin: RunningStandIn) -> Settings:
-    return settings_for(redis_url, f"sqlite:///{tmp_path / 'foldahead.db'}", standin)
+def settings(redis_url: str, database_url: str, standin: RunningStandIn) -> Settings:
+    return settings_for(redis_url, database_url, standin)
 
 
 class ClaudeServices(Services):

@@ -1,7 +1,7 @@
 """Watcher, keeper, sweeper and worker as threads of the test process, over a real Redis and a real database."""
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -45,15 +45,20 @@ class Services:
         self.sweeper = Sweeper(self.store, self.switchboard, self._wake, 1.0, 1_000)
         self._stop = threading.Event()
         self._loops = [
-            Loop("look", 0.005, lambda: (self.watcher.look(), self.keeper.restore()), self._stop),
+            Loop("look", 0.0, self._look, self._stop),
             Loop("keep", 0.0, lambda: self.keeper.keep(50), self._stop),
             Loop("sweep", 0.2, self.sweeper.sweep, self._stop),
         ]
 
-    def _wake(self, job_ids: Sequence[int]) -> None:
+    def _wake(self, job_ids: Iterable[int]) -> None:
         self.wakeups.extend(job_ids)
         for job_id in job_ids:
             self._pool.submit(self.worker.run_one, job_id)
+
+    def _look(self) -> None:
+        self.switchboard.armed.await_hint(0.005)
+        self.watcher.look()
+        self.keeper.restore()
 
     def start(self) -> None:
         """Begin to watch and work."""

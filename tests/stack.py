@@ -53,8 +53,11 @@ class JobRow(Struct, frozen=True, kw_only=True):
 class RealStack:
     """Watchers and workers as child processes, and the doors to look at what they do."""
 
-    def __init__(self, directory: Path, *, watchers: int = 1, workers: int = 1, **settings: Any) -> None:
+    def __init__(
+        self, directory: Path, database_url: str, *, watchers: int = 1, workers: int = 1, **settings: Any
+    ) -> None:
         self._directory = directory
+        self._database_url = database_url
         self._settings = settings
         self._names = [f"watch-{at}" for at in range(1, watchers + 1)]
         self._names += [f"work-{at}" for at in range(1, workers + 1)]
@@ -70,7 +73,7 @@ class RealStack:
         values: dict[str, Any] = {
             "redis_url": url,
             "broker_url": url,
-            "database_url": f"sqlite:///{self._directory}/foldahead.db",
+            "database_url": self._database_url,
             "summarizer": "extract",
             "lease_dead_after_s": LEASE_DEAD_AFTER_S,
             "concurrency": 16,
@@ -182,9 +185,9 @@ class RealStack:
 
 
 @contextmanager
-def real_stack(directory: Path, **options: Any) -> Generator[RealStack]:
+def real_stack(directory: Path, database_url: str, **options: Any) -> Generator[RealStack]:
     """A stack that runs until the block ends; nothing of it stays but logs."""
-    stack = RealStack(directory, **options)
+    stack = RealStack(directory, database_url, **options)
     try:
         stack.start()
         yield stack

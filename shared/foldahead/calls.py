@@ -93,6 +93,7 @@ def publish_call(publish: Publish) -> Call:
         keys.armed(keys.shard_of(member)),
         keys.INBOX_STREAM,
         keys.POLICIES_HASH,
+        keys.HINT_LIST,
     )
     fixed: list[Argument] = [
         wire.WIRE_VERSION,

@@ -1,7 +1,7 @@
 """Every key of ours in Redis: one function builds each, nothing else writes a key's name.
 
 `fold:1:` names this layout; a workspace and a session stand in a key percent-encoded, so that neither can reach
-into another's. All keys of one session carry the same TTL, set anew with each publish.
+into another's. All keys of one session carry the same TTL, which publishes renew.
 """
 
 from urllib.parse import quote, unquote, unquote_to_bytes
@@ -58,6 +58,8 @@ def shard_of(member: str) -> int:
     return sum(member.encode()) % SHARDS
 
 
+HINT_LIST = f"{LAYOUT}:armed:hint"
+"""One word, put there when a session wants a look at once: a watcher that waits for it need not ask all the time."""
 EVERY_STATE = f"{LAYOUT}:s:*:state"
 """Pattern of all `state` keys."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from foldahead import wire
 from foldahead.core.conversation import Conversation
-from foldahead.core.envelope import MAX_ENVELOPE_BYTES, digest_of
+from foldahead.core.envelope import MAX_ENVELOPE_BYTES, Envelope
 from foldahead.core.events import Event, encode_event
 from foldahead.core.ledger import Ledger, bodies_of
 from foldahead.core.native import NATIVE_DIALECT
@@ -49,7 +49,7 @@ class Outbox:
         self._encoded: list[bytes] = []
         self._encoded_of: list[Record] = []
         self._delta: wire.Delta | None = None
-        self._envelope: tuple[str, bytes] = ("", b"")
+        self._envelope = Envelope()
         self._closed = False
 
     # -- the session's side ------------------------------------------------------------------------------------------
@@ -58,12 +58,10 @@ class Outbox:
         """How the session stands now."""
         self._delta = delta
 
-    def put_envelope(self, encoded: bytes) -> None:
+    def put_envelope(self, envelope: Envelope) -> None:
         """What the request that is being made holds beside model and messages."""
-        digest = digest_of(encoded)
-        self._conversation.envelope = digest
-        self._conversation.hands_out_originals &= len(encoded) <= MAX_ENVELOPE_BYTES
-        self._envelope = (digest, encoded)
+        self._conversation.envelope = envelope.digest
+        self._envelope = envelope
 
     def want_nothing(self) -> bool:
         """No more work is wanted. Returns whether the servers know of the session at all."""
@@ -106,9 +104,12 @@ class Outbox:
         return heads[at] if 0 <= at < len(heads) else None
 
     def envelope(self, digest: str) -> bytes | None:
-        """The envelope of that digest; None when the requests have another one by now."""
-        current, encoded = self._envelope
-        return encoded if current == digest else None
+        """The envelope of that digest; None when the requests have another one by now, or it is too large."""
+        encoded = self._envelope.encoded() if self._envelope.digest == digest else None
+        if encoded is not None and len(encoded) > MAX_ENVELOPE_BYTES:
+            self._conversation.hands_out_originals = False
+            return None
+        return encoded
 
     def bodies(self, start: int) -> Iterator[tuple[bytes, bytes]]:
         """(head after, body) from message `start` on; encoded as they are asked for."""

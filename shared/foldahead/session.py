@@ -98,7 +98,7 @@ class Session:
         conversation = self._conversation
         conversation.model = str(kwargs.get("model") or "")
         if conversation.policy.kind == "native" or conversation.shows_block:
-            self._outbox.put_envelope(envelope_of(kwargs).encoded())
+            self._outbox.put_envelope(envelope_of(kwargs))
         view = self.view(kwargs["messages"])
         shows_block = conversation.shows_block
         return request_with(view, kwargs, conversation.dialect, conversation.policy, shows_block=shows_block)
@@ -206,7 +206,7 @@ class Session:
         """Say that the provider refused the last request: the history is given back, the summary put in quarantine."""
         with self._lock:
             self._check_open()
-            span = self._conversation.reject(_now_ms())
+            span = self._conversation.reject(_now_ms(), error)
             event = SessionRejected(
                 session_id=self.name,
                 turn_id=self._turn_id(),

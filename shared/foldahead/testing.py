@@ -135,9 +135,9 @@ class LocalSession:
         """Keep a message in every view."""
         self._conversation.pin(message)
 
-    def rejected(self, error: Exception) -> None:  # noqa: ARG002 - as a real session
+    def rejected(self, error: Exception) -> None:
         """The provider refused the last view: the history is given back."""
-        self._conversation.reject()
+        self._conversation.reject(error=error)
 
     def _means(self) -> Means:
         by_model = self._summarize is not None

@@ -9,25 +9,28 @@ from typing import Any
 
 import pytest
 
+from tests.databases import NewDatabase
 from tests.stack import RealStack, real_stack
 
 MakeStack = Callable[..., RealStack]
 
 
 @pytest.fixture(scope="session")
-def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealStack]:
+def shared_stack(tmp_path_factory: pytest.TempPathFactory, databases: NewDatabase) -> Iterator[RealStack]:
     """A watcher and two workers for tests that leave them alone; each such test has a workspace of its own."""
-    with real_stack(tmp_path_factory.mktemp("stack"), workers=2) as stack:
+    folder = tmp_path_factory.mktemp("stack")
+    with databases(folder) as database_url, real_stack(folder, database_url, workers=2) as stack:
         yield stack
 
 
 @pytest.fixture
-def make_stack(tmp_path: Path) -> Iterator[MakeStack]:
+def make_stack(tmp_path: Path, databases: NewDatabase) -> Iterator[MakeStack]:
     """Starts stacks that a test may break."""
     with ExitStack() as stacks:
 
         def make(**options: Any) -> RealStack:
-            return stacks.enter_context(real_stack(tmp_path, **options))
+            database_url = stacks.enter_context(databases(tmp_path))
+            return stacks.enter_context(real_stack(tmp_path, database_url, **options))
 
         yield make
 

@@ -59,9 +59,11 @@ def redis_texts(stack: RealStack) -> list[tuple[bytes, bytes]]:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_it_is_in_no_log_event_task_row_or_error(tmp_path: Path, standin: RunningStandIn, ending: str) -> None:
+def test_it_is_in_no_log_event_task_row_or_error(
+    tmp_path: Path, database_url: str, standin: RunningStandIn, ending: str
+) -> None:
     standin.script(*ENDINGS[ending])
-    with claude_stack(tmp_path, standin, workers=0) as stack:
+    with claude_stack(tmp_path, database_url, standin, workers=0) as stack:
         fold = Foldahead(stack.settings.redis_url)
         agent = Agent(fold)
         agent.publish(agent.session("s", workspace="default"), rounds_of(14, canary=CANARY))

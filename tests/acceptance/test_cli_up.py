@@ -4,7 +4,8 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,14 @@ def free_port() -> int:
 class Up:
     """A running `foldahead up`, and its lines as they come."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **environ: str) -> None:
         self.directory = directory
         self.port = free_port()
         self.state = directory / "state"
         self.process = start(
-            directory, "up", "--port", str(self.port), "--state", str(self.state), "--flower-port", "0"
+            directory, "up", "--port", str(self.port), "--state", str(self.state), "--flower-port", "0", **environ
         )
+        self._environ = environ
         self.lines: list[str] = []
 
     @property
@@ -35,7 +37,7 @@ class Up:
         return {
             "FOLDAHEAD_REDIS_URL": f"redis://127.0.0.1:{self.port}/0",
             "FOLDAHEAD_DATABASE_URL": f"sqlite:///{self.state}/foldahead.db",
-        }
+        } | self._environ
 
     def until(self, word: str) -> str:
         """The next line with a word in it."""
@@ -52,19 +54,26 @@ class Up:
         return pid
 
 
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    running = Up(tmp_path)
-    started: list[int] = []
+@contextmanager
+def running_up(directory: Path, **environ: str) -> Generator[Up]:
+    """An `up` that is ready, until the block ends; nothing of it is left then."""
+    running = Up(directory, **environ)
+    children: list[int] = []
     try:
         running.until("ready")
-        started = descendants(running.process.pid)
+        children = descendants(running.process.pid)
         yield running
     finally:
         if running.process.poll() is None:
             running.process.send_signal(signal.SIGTERM)
         running.process.communicate(timeout=30)
-        wait_gone(started)
+        wait_gone(children)
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    with running_up(tmp_path) as running:
+        yield running
 
 
 def test_status_tells_of_a_stack_that_runs(up: Up) -> None:
@@ -74,6 +83,14 @@ def test_status_tells_of_a_stack_that_runs(up: Up) -> None:
     assert status["redis"]["functions_loaded"] is True
     assert len(status["workers"]) == 1
     assert status["jobs"] == {"queued": 0, "leased": 0, "done": 0, "failed": 0}
+
+
+def test_it_runs_on_a_database_that_is_named(tmp_path: Path, postgres_url: str) -> None:
+    with running_up(tmp_path, FOLDAHEAD_DATABASE_URL=postgres_url) as up:
+        status = strict_json(run(up.directory, "status", "--json", **up.environment).stdout)
+        assert status["jobs"] == {"queued": 0, "leased": 0, "done": 0, "failed": 0}
+        assert "postgresql" in next(line for line in up.lines if line.startswith("database"))
+        assert list(up.state.glob("*.db")) == []
 
 
 def test_a_second_up_on_the_same_state_is_refused_in_one_line(up: Up) -> None:

@@ -1,19 +1,25 @@
-"""The database locked, full, replaced, damaged; clocks that disagree: work is late at most, and never wrong."""
+"""The database locked, away, full, damaged; clocks that disagree: work is late at most, and never wrong."""
 
 import resource
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
+from sqlalchemy import Table, make_url, text, update
 
 from foldahead import Foldahead, Session
 from foldahead_worker.clock import now_ms
 from foldahead_worker.store.jobs import want
 from foldahead_worker.store.leases import lease
+from foldahead_worker.store.schema import jobs, records, summaries
 from tests.acceptance.conftest import MakeStack
 from tests.conversations import POLICY, Messages, conversation, is_compacted
-from tests.stack import RealStack
+from tests.databases import KINDS, NewDatabase, databases_of_kind
+from tests.stack import RealStack, real_stack
 from tests.stores import a_want
 from tests.waiting import wait_until
 
@@ -23,8 +29,12 @@ AN_HOUR_MS, THREE_MINUTES_MS = 3_600_000, 180_000
 
 
 @pytest.fixture
-def stack(make_stack: MakeStack) -> RealStack:
-    return make_stack()
+def stack(request: pytest.FixtureRequest, databases: NewDatabase, tmp_path: Path) -> Iterator[RealStack]:
+    """A stack on the kind of database that the run is on, or that a test names."""
+    kind: str | None = getattr(request, "param", None)
+    new_database = databases_of_kind(kind, request) if kind else databases
+    with new_database(tmp_path) as database_url, real_stack(tmp_path, database_url) as running:
+        yield running
 
 
 @pytest.fixture
@@ -46,28 +56,57 @@ def goes_out_compacted(session: Session, history: Messages) -> bool:
     return is_compacted(session.view(history))
 
 
-def database_of(stack: RealStack) -> Path:
-    return Path(stack.settings.database_url.removeprefix("sqlite:///"))
-
-
 def runs_on(stack: RealStack) -> bool:
     return stack.is_running("watch-1") and stack.is_running("work-1")
 
 
+@contextmanager
+def locked(stack: RealStack) -> Generator[None]:
+    """Somebody else holds what every writer needs: SQLite's write lock, or the tables themselves."""
+    with stack.store.writing() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql("LOCK TABLE jobs, waiters, sessions")
+        yield
+
+
+@pytest.mark.parametrize("stack", KINDS, indirect=True)
 def test_a_database_that_is_locked_for_seconds_delays_a_summary_and_loses_none(
     stack: RealStack, fold: Foldahead
 ) -> None:
-    locked = sqlite3.connect(database_of(stack), isolation_level=None)
-    locked.execute("BEGIN IMMEDIATE")
-    session, history = past_threshold(fold, "s")
-    wait_until(lambda: "StoreBusy" in stack.log("watch-1"), timeout_s=LOCKED_S)
-    locked.execute("ROLLBACK")
-    locked.close()
+    with locked(stack):
+        session, history = past_threshold(fold, "s")
+        wait_until(lambda: "StoreBusy" in stack.log("watch-1"), timeout_s=LOCKED_S)
 
     wait_until(lambda: goes_out_compacted(session, history), timeout_s=15)
     assert runs_on(stack)
 
 
+@contextmanager
+def away(server: str, database_url: str) -> Generator[None]:
+    """A PostgreSQL that was stopped, as its clients see it: connections end, and new ones are refused."""
+    name = sql.Identifier(make_url(database_url).database or "")
+    allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    end = sql.SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(allow.format(name, sql.SQL("false")))
+        connection.execute(end.format(sql.Literal(make_url(database_url).database)))
+        yield
+        connection.execute(allow.format(name, sql.SQL("true")))
+
+
+@pytest.mark.parametrize("stack", ["postgres"], indirect=True)
+def test_a_server_that_is_away_for_seconds_delays_a_summary_and_loses_none(
+    stack: RealStack, fold: Foldahead, postgres_server: str
+) -> None:
+    with away(postgres_server, stack.settings.database_url):
+        session, history = past_threshold(fold, "s")
+        wait_until(lambda: "DatabaseUnreachable" in stack.log("watch-1"), timeout_s=LOCKED_S)
+
+    wait_until(lambda: goes_out_compacted(session, history), timeout_s=30)
+    assert runs_on(stack)
+
+
+@pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
 def test_a_full_disk_delays_a_summary_and_loses_none(stack: RealStack, fold: Foldahead) -> None:
     pids = [stack.pid("watch-1"), stack.pid("work-1")]
     # No file of these processes may grow: what they see is a disk without room.
@@ -75,7 +114,7 @@ def test_a_full_disk_delays_a_summary_and_loses_none(stack: RealStack, fold: Fol
     for pid, (_, hard) in zip(pids, before, strict=True):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
     session, history = past_threshold(fold, "s")
-    wait_until(lambda: not session.has_ready and stack.switchboard.overdue_ms() > 2_000)
+    wait_until(lambda: not session.has_ready and stack.switchboard.figures.overdue_ms() > 2_000)
     for pid, limits in zip(pids, before, strict=True):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
 
@@ -83,27 +122,15 @@ def test_a_full_disk_delays_a_summary_and_loses_none(stack: RealStack, fold: Fol
     assert runs_on(stack)
 
 
-def damage(stack: RealStack, statement: str) -> None:
-    with sqlite3.connect(database_of(stack), timeout=10) as connection:
-        assert connection.execute(statement).rowcount > 0
+def damage(stack: RealStack, table: Table, **values: Any) -> None:
+    with stack.store.writing() as connection:
+        assert connection.execute(update(table).values(values)).rowcount > 0
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE summaries SET head = x'00'",
-        "UPDATE summaries SET head = zeroblob(32)",
-        "UPDATE summaries SET kind = 'nonsense'",
-        'UPDATE summaries SET "end" = 3',
-        "UPDATE summaries SET \"end\" = 'many'",
-    ],
-)
-def test_a_damaged_summary_is_never_shown_and_stops_nobody_else(
-    stack: RealStack, fold: Foldahead, statement: str
-) -> None:
+def is_never_shown_when(stack: RealStack, fold: Foldahead, **damaged: Any) -> None:
     session, history = past_threshold(fold, "s")
     stack.wait_settled(session, history)
-    damage(stack, statement)
+    damage(stack, summaries, **damaged)
     stack.client.flushall()
     later = Foldahead(stack.redis.url)
     again, other = later.session("s", policy=POLICY), past_threshold(fold, "other")
@@ -115,11 +142,26 @@ def test_a_damaged_summary_is_never_shown_and_stops_nobody_else(
     later.close()
 
 
+@pytest.mark.parametrize(
+    "damaged", [{"head": b"\0"}, {"head": bytes(32)}, {"kind": "nonsense"}, {"end": 3}], ids=lambda one: next(iter(one))
+)
+def test_a_damaged_summary_is_never_shown_and_stops_nobody_else(
+    stack: RealStack, fold: Foldahead, damaged: dict[str, Any]
+) -> None:
+    is_never_shown_when(stack, fold, **damaged)
+
+
+@pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
+def test_a_number_that_is_none_is_a_damage_like_any_other(stack: RealStack, fold: Foldahead) -> None:
+    """SQLite keeps what it is given, whatever the column's type."""
+    is_never_shown_when(stack, fold, end=text("'many'"))
+
+
 def test_a_damaged_job_is_passed_over(stack: RealStack, fold: Foldahead) -> None:
     stack.pause("work-1")
     past_threshold(fold, "damaged")
     wait_until(lambda: len(stack.jobs()) == 1)
-    damage(stack, "UPDATE jobs SET request = x'c1'")
+    damage(stack, jobs, request=b"\xc1")
     stack.resume("work-1")
 
     other = past_threshold(fold, "other")
@@ -133,7 +175,7 @@ def test_records_that_were_damaged_are_left_out(stack: RealStack, fold: Foldahea
     assert is_compacted(session.view(history))
     session.flush(5)
     wait_until(lambda: stack.kept_records("default", "s"))
-    damage(stack, 'UPDATE records SET json = \'{"v": 1, "kind": "nonsense"}\'')
+    damage(stack, records, json=b'{"v": 1, "kind": "nonsense"}')
     stack.client.flushall()
 
     later = Foldahead(stack.redis.url)

@@ -14,6 +14,7 @@ import pytest
 from foldahead import Foldahead
 from foldahead_worker.stack import Child
 from tests.conversations import POLICY, conversation
+from tests.databases import NewDatabase
 from tests.free_port import free_port
 from tests.stack import RealStack, real_stack
 from tests.waiting import wait_until
@@ -48,9 +49,9 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, databases: NewDatabase) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("flower")
-    with real_stack(folder) as stack:
+    with databases(folder) as database_url, real_stack(folder, database_url) as stack:
         port = free_port()
         settings = msgspec.structs.replace(stack.settings, flower_auth=AUTH, flower_port=port, flower_read_only=True)
         flower = Child("flower", settings, folder / "flower.log")

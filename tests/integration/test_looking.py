@@ -25,11 +25,6 @@ CANARY = "zebracanary"
 
 
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/foldahead.db"
-
-
-@pytest.fixture
 def services(redis_url: str, database_url: str) -> Iterator[Services]:
     with running_services(redis_url, database_url) as running:
         yield running
@@ -66,7 +61,7 @@ def play(services: Services, redis_url: str, name: str, turns: int = 20) -> None
     assert session.flush(5)
     fold.close()
     wait_until(lambda: any(row.kind == "session.swapped" for row in events_after(services.store, session=name)))
-    wait_until(lambda: services.switchboard.counts().inbox_pending == 0)
+    wait_until(lambda: services.switchboard.figures.counts().inbox_pending == 0)
 
 
 def test_a_session_can_be_followed_from_publish_to_swap_by_its_name_and_key(
@@ -164,7 +159,7 @@ def test_top_shows_the_sessions_that_are_nearest_to_their_thresholds_first(servi
         fold.close()
     overview = take_overview(services.store, services.switchboard, rows=10)
     assert [line.session for line in overview.sessions] == ["near", "far"]
-    assert [line.session for line in nearest(services.switchboard.sessions(10), rows=1)] == ["near"]
+    assert [line.session for line in nearest(services.switchboard.figures.sessions(10), rows=1)] == ["near"]
     said = shown_on_screen(overview)
     assert "2 sessions" in said
     assert "a fault in words" in said

@@ -5,7 +5,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,8 +29,8 @@ POLICY = Policy(threshold_tokens=3_000, hard_cap_tokens=20_000, min_span_tokens=
 
 
 @pytest.fixture
-def services(redis_url: str, tmp_path: Path) -> Iterator[Services]:
-    with running_services(redis_url, f"sqlite:///{tmp_path}/foldahead.db") as running:
+def services(redis_url: str, database_url: str) -> Iterator[Services]:
+    with running_services(redis_url, database_url) as running:
         yield running
 
 
@@ -76,7 +75,7 @@ def play(redis_url: str, services: Services, name: str = "s", turns: int = 20) -
 
 def test_a_session_that_is_compacted_shows_in_the_figures(services: Services, redis_url: str) -> None:
     play(redis_url, services)
-    wait_until(lambda: services.switchboard.counts().inbox_lag == 0)
+    wait_until(lambda: services.switchboard.figures.counts().inbox_lag == 0)
     vitals = Vitals(lambda: take_reading(services.store, services.switchboard), services.metrics, 60.0)
     vitals.measure()
     with Page("127.0.0.1", 0, services.metrics, vitals) as page:
@@ -114,9 +113,9 @@ def test_no_session_and_no_workspace_is_named_on_the_page(services: Services, re
 
 
 @pytest.fixture
-def idle(redis_url: str, tmp_path: Path) -> Iterator[tuple[Store, Switchboard]]:
+def idle(redis_url: str, database_url: str) -> Iterator[tuple[Store, Switchboard]]:
     """A database and a Redis that nobody works on."""
-    store = open_store(f"sqlite:///{tmp_path}/idle.db")
+    store = open_store(database_url)
     client = connect(redis_url)
     load(client)
     yield store, Switchboard(client)

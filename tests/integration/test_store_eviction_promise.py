@@ -1,11 +1,18 @@
 """Whatever happens in whatever order: what a session shows or waits for is not evicted."""
 
-import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from foldahead_worker.store import open_store
 from foldahead_worker.store.commits import commit
@@ -14,6 +21,7 @@ from foldahead_worker.store.leases import lease
 from foldahead_worker.store.sessions import SessionRow, close_session, forget_session, save_sessions
 from foldahead_worker.store.summaries import evict, find_summary, touch
 from foldahead_worker.store.waiters import mark_ready
+from tests.databases import NewDatabase
 from tests.stores import NOW_MS, a_request, a_want, an_answer
 
 KEYS = [a_request(n, message_count=10 + n).cache_key for n in range(4)]
@@ -24,10 +32,14 @@ names = st.sampled_from(["one", "two"])
 class Eviction(RuleBasedStateMachine):
     """Sessions that ask, show, close and are forgotten, and an eviction at any moment."""
 
+    def __init__(self, new_database: Callable[[], AbstractContextManager[str]]) -> None:
+        super().__init__()
+        self.new_database = new_database
+
     @initialize()
     def open(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.store = open_store(f"sqlite:///{Path(self.directory.name, 'a.db')}")
+        self.opened = ExitStack()
+        self.store = open_store(self.opened.enter_context(self.new_database()))
         self.now_ms = NOW_MS
         self.held = {"one": set(), "two": set()}
         self.shown = {"one": "", "two": ""}
@@ -82,13 +94,16 @@ class Eviction(RuleBasedStateMachine):
     def teardown(self):
         if hasattr(self, "store"):
             self.store.close()
-            self.directory.cleanup()
+            self.opened.close()
 
 
-Eviction.TestCase.settings = settings(
-    max_examples=15,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-TestEviction = Eviction.TestCase
+def test_what_a_session_shows_or_waits_for_is_not_evicted(databases: NewDatabase, tmp_path: Path) -> None:
+    run_state_machine_as_test(
+        lambda: Eviction(lambda: databases(tmp_path)),  # pyright: ignore[reportArgumentType] - it takes any factory
+        settings=settings(
+            max_examples=15,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )

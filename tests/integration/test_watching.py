@@ -1,7 +1,7 @@
 """The watcher over a real Redis and a real database: what it asks for, what it leaves alone, who cannot stop it."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
@@ -12,7 +12,10 @@ from sqlalchemy import select
 from foldahead import wire
 from foldahead.core.policy import Policy
 from foldahead.core.request import SummaryRequest
+from foldahead_worker.armed import ArmedSessions, Settling
 from foldahead_worker.backoff import rest_ms
+from foldahead_worker.calling import Caller
+from foldahead_worker.delivery import give_up
 from foldahead_worker.means import Chooser, OneKey
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.store import Store
@@ -172,7 +175,7 @@ def test_a_job_that_failed_for_good_is_not_looked_at_again_while_the_session_is_
     watch.let_pass(scribe, rest_ms(1, "ahead"))
     watch.turn(scribe)
     watch.turn(scribe)
-    assert watch.switchboard.counts().armed == 0
+    assert watch.switchboard.figures.counts().armed == 0
     assert len(watch.woken) == 1
 
 
@@ -182,7 +185,7 @@ def test_a_job_that_failed_for_a_time_is_looked_at_when_that_is_over(watch: Watc
     watch.fail_job(scribe, reopens_at_ms=2**53)
     watch.let_pass(scribe, rest_ms(1, "ahead"))
     watch.turn(scribe)
-    assert watch.switchboard.counts().armed == 1
+    assert watch.switchboard.figures.counts().armed == 1
     assert watch.watcher.look() == 0
 
 
@@ -205,17 +208,56 @@ def test_a_summary_whose_parent_the_database_has_lost_is_made_from_the_originals
     assert len(watch.woken) == 1
 
 
+# -- what ends meanwhile ----------------------------------------------------------------------------------------------
+
+
+class Overtaken(ArmedSessions):
+    """Before a look is settled a worker takes the job that it opened, and is done with it, without a summary."""
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__(Caller(watch.client))
+        self.watch = watch
+
+    def settle(self, settlings: Sequence[Settling]) -> list[bool]:
+        job = lease(self.watch.store, "worker", 2**60)
+        assert job is not None
+        fail(self.watch.store, job.job_id, job.token, NOW_MS, reason="400", reopens_at_ms=NEVER_MS)
+        workspace, cache_key = job.request.workspace, job.request.cache_key
+        waiters = waiters_of(self.watch.store, workspace, cache_key)
+        give_up(self.watch.store, self.watch.switchboard, workspace, cache_key, "BadRequest", waiters)
+        return super().settle(settlings)
+
+
+@pytest.mark.parametrize("was_known", [False, True])
+def test_a_job_that_ends_before_its_session_is_settled_is_not_waited_for(watch: Watch, was_known: bool) -> None:
+    scribe = Wanting()
+    if was_known:
+        watch.turn(scribe)
+        scribe.changes |= {"at_hard_cap": True, "pending_tokens": 21_000}
+    unhindered, watch.switchboard.armed = watch.switchboard.armed, Overtaken(watch)
+    watch.turn(scribe)
+    watch.switchboard.armed = unhindered
+    [seen] = unhindered.due(10)
+    assert seen.job == ""
+    assert watch.watcher.look() == 1
+    seen = unhindered.look(scribe.member)
+    assert seen is not None
+    assert seen.job == ""
+
+
 # -- one for all ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("table", ["jobs", "sessions", "waiters"])
-def test_a_session_that_the_database_refuses_is_set_aside_and_all_others_are_served(watch: Watch, table: str) -> None:
+@pytest.mark.parametrize(("table", "woken"), [("jobs", 2), ("waiters", 2), ("sessions", 3)])
+def test_a_session_that_the_database_refuses_is_set_aside_and_all_others_are_served(
+    watch: Watch, table: str, woken: int
+) -> None:
     refuse_rows_of(watch.store, table, "evil")
     watch.turn(Wanting("a"), Wanting(workspace="evil"), Wanting("b"))
     assert {request.workspace for request in watch.requests()} >= {"acme"}
-    assert len(watch.woken) == 2
+    assert len(watch.woken) == woken
     assert watch.figure("set_aside", where="watch") == 1
-    assert watch.switchboard.counts().armed == 0
+    assert watch.switchboard.figures.counts().armed == 0
 
 
 def test_a_session_whose_state_redis_chokes_on_is_set_aside_and_all_others_are_served(watch: Watch) -> None:
@@ -225,12 +267,12 @@ def test_a_session_whose_state_redis_chokes_on_is_set_aside_and_all_others_are_s
     watch.turn(good)
     assert {request.workspace for request in watch.requests()} == {"evil", "acme"}
     good_keys = {request.cache_key for request in watch.requests() if request.workspace == "acme"}
-    seen = watch.switchboard.look(good.member)
+    seen = watch.switchboard.armed.look(good.member)
     assert seen is not None
     assert seen.job in good_keys
     assert len(watch.woken) == 2
     assert watch.figure("set_aside", where="watch") == 1
-    assert watch.switchboard.counts().armed == 0
+    assert watch.switchboard.figures.counts().armed == 0
 
 
 def test_a_broker_that_is_away_is_no_sessions_fault(watch: Watch) -> None:
@@ -245,7 +287,7 @@ def test_a_broker_that_is_away_is_no_sessions_fault(watch: Watch) -> None:
         watcher.look()
     assert watch.figure("set_aside", where="watch") == 0
     assert len(due_unsent(watch.store, 2**60, 2**60)) == 2
-    seen = watch.switchboard.look(Wanting("a").member)
+    seen = watch.switchboard.armed.look(Wanting("a").member)
     assert seen is not None
     assert seen.job
 

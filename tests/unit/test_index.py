@@ -28,6 +28,37 @@ def test_every_kind_of_reference_is_found() -> None:
     assert wanted <= found
 
 
+REFERENCES = [
+    "http://a.b/c",
+    "src/importer.py",
+    "/etc/x.yaml",
+    "INV-20931",
+    "KeyError",
+    "deadbee1",
+    "v1.2.3",
+    "C:/x/y.md",
+]
+BEFORE = [
+    "a word ",
+    "Said: ",
+    "end. ",
+    "f(x)=",
+    "<b>",
+    "x*y|",
+    "std::sort ",
+    "snake_case ",
+    "café ",
+    "中 ",
+    "12 ",
+    "a" * 90 + " ",
+]
+
+
+@given(st.lists(st.sampled_from(BEFORE), max_size=12).map("".join), st.sampled_from(REFERENCES))
+def test_a_reference_is_found_behind_any_words(before: str, reference: str) -> None:
+    assert reference in {entity.text for entity in entities_in(before + reference)}
+
+
 def test_what_stood_in_a_tool_call_comes_before_what_a_tool_printed() -> None:
     messages = [call("src/called.py"), *(result(f"printed_{at}.py") for at in range(200))]
     assert "src/called.py" in mechanical_index(messages, 20)

@@ -1,5 +1,6 @@
 """Secrets of known formats go, ordinary code stays."""
 
+import re
 import time
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldahead.core.redact import redact
+from foldahead.core.text.secret_formats import SECRET
+from foldahead.core.text.secret_places import places
 
 # Put together at run time, so that no scanner takes this file for a leak.
 SECRETS = (
@@ -112,6 +115,29 @@ def test_any_text_is_taken(text: str) -> None:
     assert isinstance(redact(text), str)
 
 
+PIECES = [part for text, _ in SECRETS for part in re.findall(r"\w+|\W", text)]
+ODD = [
+    "pa\u017f\u017fword",
+    "to\u212aen",
+    "ap\u0131 key",
+    "S\u0130GN\u0130NG_KEY",
+    "api\u00a0key",
+    "中文",
+    "é",
+    "\ud83d",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES + ODD) | st.text(max_size=3), max_size=30).map("".join))
+def test_a_secret_is_looked_for_wherever_a_format_matches(text: str) -> None:
+    assert {at for at in range(len(text)) if SECRET.match(text, at)} <= set(places(text))
+
+
+@pytest.mark.parametrize(("text", "_secret"), SECRETS)
+def test_each_format_has_a_place_where_it_is_looked_for(text: str, _secret: str | None) -> None:
+    assert {at for at in range(len(text)) if SECRET.match(text, at)} <= set(places(text))
+
+
 def test_a_lone_surrogate_and_a_nul_are_taken() -> None:
     assert redact("\ud83d \x00 password=hunter2") == "\ud83d \x00 password=[redacted:password]"
 
@@ -121,7 +147,11 @@ def test_a_secret_longer_than_what_is_looked_at_goes_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["z", "eyJ", "password=", "://a:", "curl -", "-----BEGIN PRIVATE" + " KEY-----", "a_"]
+    "piece",
+    [
+        *("z", "eyJ", "password=", "://a:", "curl -", "-----BEGIN PRIVATE" + " KEY-----", "a_"),
+        *("key", "pass", "M.", ":5432", "http -u ", "://a@", "api_key"),
+    ],
 )
 def test_the_time_grows_no_faster_than_the_text(piece: str) -> None:
     def seconds(chars: int) -> float:

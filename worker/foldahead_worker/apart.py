@@ -13,7 +13,7 @@ _OF_THE_SERVER = ("OOM", "READONLY", "MISCONF", "LOADING", "MASTERDOWN", "BUSY",
 
 
 def done_apart(
-    items: Sequence[Item], do: Callable[[Sequence[Item]], None], set_aside: Callable[[Item, Exception], None]
+    items: Sequence[Item], do: Callable[[Sequence[Item]], object], set_aside: Callable[[Item, Exception], None]
 ) -> None:
     """Do it for all at once; where that fails, for each by itself, and set those aside for which it fails again.
 

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from celery import Celery
 
@@ -39,18 +39,14 @@ def make_app(settings: Settings) -> Celery:
     return app
 
 
-Labels = Callable[[Sequence[int]], Mapping[int, str]]
-"""What Flower is to show of jobs: kind, urgency, workspace, session; never content."""
+def wake_with(app: Celery) -> Wake:
+    """A function that sends a wake-up for each of some jobs. The message carries the id; the label is for Flower."""
 
-
-def wake_with(app: Celery, labels: Labels) -> Wake:
-    """A function that sends a wake-up for each of some job ids. The message carries the id; the label is for show."""
-
-    def wake(job_ids: Sequence[int]) -> None:
-        shown = labels(job_ids)
+    def wake(labels: Mapping[int, str]) -> None:
+        if not labels:
+            return
         with app.producer_or_acquire() as producer:
-            for job_id in job_ids:
-                label = shown.get(job_id, f"job {job_id}")
+            for job_id, label in labels.items():
                 app.send_task(
                     TASK, args=(job_id,), producer=producer, ignore_result=True, argsrepr=label, kwargsrepr=""
                 )

@@ -23,6 +23,7 @@ def ready_from(summary: Summary) -> Ready:
         head_end=summary.head,
         text=summary.summary_text,
         block=summary.block,
+        parent=summary.parent,
         envelope=summary.envelope,
         keeps_thinking=summary.keeps_thinking,
         summary_tokens=_tokens_of(summary),

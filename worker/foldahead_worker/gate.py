@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from foldahead import keys, wire
 from foldahead.core.models import bare_name
+from foldahead_worker.calling import RELOAD_ON
 from foldahead_worker.library import load
 from foldahead_worker.summarizers.accounts import Accounts
 from foldahead_worker.summarizers.protocol import Came, Forecast, Limit
-from foldahead_worker.switchboard import RELOAD_ON
 
 PROBE_S = 60.0
 """How long one probe may keep all others waiting."""

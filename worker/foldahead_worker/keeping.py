@@ -77,7 +77,7 @@ class Keeper:
             workspace, session = keys.names_of(entry.member)
             if entry.kind == "forget":
                 forget_session(self._store, workspace, session, number_of(entry.data) or None)
-            elif self._switchboard.wants_nothing(entry.member):  # else it was opened again
+            elif self._switchboard.armed.wants_nothing(entry.member):  # else it was opened again
                 close_session(self._store, workspace, session, now_ms())
 
     def _set_aside(self, entry: InboxEntry, error: Exception) -> None:

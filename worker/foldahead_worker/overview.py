@@ -8,11 +8,12 @@ from msgspec import Struct
 from foldahead import keys
 from foldahead.core.events import Envelope
 from foldahead_worker.clock import now_ms
+from foldahead_worker.figures import Seen
 from foldahead_worker.readings import Reading, take_reading
 from foldahead_worker.store import Store
 from foldahead_worker.store.events import EventRow, newest_events
 from foldahead_worker.store.spend import day_of, spent_on
-from foldahead_worker.switchboard import Seen, Switchboard
+from foldahead_worker.switchboard import Switchboard
 
 MOST_SESSIONS = 5_000
 """Looked at for one screen; of more, some are left out, and the screen says so."""
@@ -55,7 +56,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 
 def take_overview(store: Store, switchboard: Switchboard, rows: int) -> Overview:
     """Ask Redis and the database. Raises `StoreError` and redis.RedisError."""
-    seen = switchboard.sessions(MOST_SESSIONS)
+    seen = switchboard.figures.sessions(MOST_SESSIONS)
     return Overview(
         sessions=nearest(seen, rows),
         sessions_seen=len(seen),

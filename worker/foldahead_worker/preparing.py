@@ -3,7 +3,7 @@
 import msgspec
 
 from foldahead import keys
-from foldahead.core.envelope import Envelope, digest_of
+from foldahead.core.envelope import Envelope
 from foldahead.core.request import SummaryRequest
 from foldahead_worker.chain import Proved, first_message, proved_messages
 from foldahead_worker.store import Store
@@ -53,11 +53,12 @@ def _envelope_of(switchboard: Switchboard, request: SummaryRequest) -> Envelope 
     stored = switchboard.envelope(request.workspace, request.envelope_digest)
     if stored is None:
         return None
-    if digest_of(stored) == request.envelope_digest:
-        try:
-            return msgspec.json.decode(stored, type=Envelope)
-        except (msgspec.DecodeError, RecursionError):
-            pass
+    try:
+        envelope = msgspec.json.decode(stored, type=Envelope)
+        if envelope.digest == request.envelope_digest:
+            return envelope
+    except (msgspec.DecodeError, RecursionError):
+        pass
     switchboard.discard_envelope(request.workspace, request.envelope_digest)
     return None
 

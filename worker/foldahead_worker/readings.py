@@ -48,13 +48,13 @@ class Reading(Struct, frozen=True, kw_only=True):
 def take_reading(store: Store, switchboard: Switchboard, loops: Iterable[Counted] = ()) -> Reading:
     """Ask the database and Redis. Raises `StoreError` and redis.RedisError."""
     jobs = queue(store, now_ms())
-    counts = switchboard.counts()
+    counts = switchboard.figures.counts()
     counted = tuple(loops)
     return Reading(
         oldest_due_s=jobs.oldest_due_age_ms / 1000,
         queued=jobs.queued,
         leased=jobs.leased,
-        overdue_s=switchboard.overdue_ms() / 1000,
+        overdue_s=switchboard.figures.overdue_ms() / 1000,
         waiting={
             "armed": counts.armed,
             "inbox": counts.inbox_lag,

@@ -30,7 +30,6 @@ from foldahead_worker.page import MEASURE_EVERY_S, Vitals, page_at
 from foldahead_worker.readings import take_reading
 from foldahead_worker.settings import Settings, accounts_of
 from foldahead_worker.store import Store, open_store
-from foldahead_worker.store.status import labels_of
 from foldahead_worker.supply import Supply
 from foldahead_worker.sweep import Sweeper
 from foldahead_worker.switchboard import Switchboard
@@ -38,7 +37,8 @@ from foldahead_worker.tasks import register
 from foldahead_worker.watch import Watcher
 from foldahead_worker.work import Worker
 
-LOOK_EVERY_S = 0.015
+LOOK_EVERY_S = 0.05
+"""Without a hint that a session wants one at once."""
 SWEEP_EVERY_S = 1.0
 TIDY_EVERY_S = 60.0
 HEED_SIGNALS_EVERY_S = 0.5
@@ -114,7 +114,7 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
     load(client)
     switchboard = Switchboard(client)
     metrics = Metrics()
-    wake = wake_with(make_app(settings), lambda job_ids: labels_of(store, job_ids))
+    wake = wake_with(make_app(settings))
     chooser = make_chooser(settings)
     watcher = Watcher(store, switchboard, chooser, wake, metrics)
     keeper = Keeper(owner_name(), store, switchboard, metrics)
@@ -123,6 +123,7 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
     check_models(chooser, central_overrides(client))
 
     def look() -> None:
+        switchboard.armed.await_hint(LOOK_EVERY_S)
         # Both in each round: sessions that are always due must not keep others from being restored.
         while sum((watcher.look(), keeper.restore())):
             if stop.is_set():
@@ -134,7 +135,7 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
         sweeper.sweep()
 
     loops = [
-        Loop("look", LOOK_EVERY_S, look, stop),
+        Loop("look", 0.0, look, stop),
         Loop("keep", 0.0, lambda: keeper.keep(INBOX_BLOCK_MS), stop),
         Loop("sweep", SWEEP_EVERY_S, sweep, stop),
         Loop("tidy", TIDY_EVERY_S, sweeper.tidy, stop),

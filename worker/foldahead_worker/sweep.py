@@ -26,6 +26,7 @@ from foldahead_worker.store.retention import (
     wanted_cache_rows,
 )
 from foldahead_worker.store.spend import day_of
+from foldahead_worker.store.status import labels_of
 from foldahead_worker.store.summaries import Summary, evict, find_summary
 from foldahead_worker.store.waiters import Undelivered, Waiter, mark_given_up, undelivered
 from foldahead_worker.switchboard import Switchboard
@@ -110,7 +111,8 @@ class Sweeper:
         unsent = due_unsent(self._store, at_ms - RESEND_AFTER_MS, at_ms)
         if unsent:
             mark_sent(self._store, unsent, at_ms)
-            self._wake(unsent)
+            labels = labels_of(self._store, unsent)
+            self._wake({job_id: labels.get(job_id, f"job {job_id}") for job_id in unsent})
 
     def _tell(self, untold: Sequence[Undelivered]) -> None:
         """What a worker would have done that died, or had no Redis, between the end of its job and this."""

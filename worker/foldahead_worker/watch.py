@@ -5,27 +5,30 @@ next publish or the next look.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+from msgspec import Struct
 
 from foldahead import keys, wire
 from foldahead.core.decide import Decision, Decline, Start, Wait, decide
 from foldahead.core.policy import Policy
 from foldahead_worker.apart import done_apart
+from foldahead_worker.armed import Armed, Settling, rests, waits, waits_for
 from foldahead_worker.backoff import rest_ms
 from foldahead_worker.clock import now_ms
 from foldahead_worker.delivery import deliver
-from foldahead_worker.means import Chooser
+from foldahead_worker.means import NATIVE_FAILED, Chooser
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.reasons import OTHER, Reasons, class_of
 from foldahead_worker.reporting import Reporter, completed
 from foldahead_worker.store import Store
-from foldahead_worker.store.jobs import Want, Wanted, mark_sent, want_batch
+from foldahead_worker.store.jobs import Want, Wanted, want_batch
 from foldahead_worker.store.sessions import SessionRow, save_sessions
+from foldahead_worker.store.status import label_of
 from foldahead_worker.store.summaries import existing, find_summary
 from foldahead_worker.store.waiters import find_waiter
-from foldahead_worker.switchboard import Armed, Switchboard
+from foldahead_worker.switchboard import Switchboard
 
 LOOK_AT_ONCE = 200
 PICO = 1_000_000_000_000
@@ -33,8 +36,8 @@ MOST_PICODOLLARS = 2**62
 """A larger budget, over 4.6 million dollars, is as good as none; it is also what a database's integer holds."""
 _log = logging.getLogger("foldahead.watch")
 
-Wake = Callable[[Sequence[int]], None]
-"""Sends a Celery message for each job id."""
+Wake = Callable[[Mapping[int, str]], None]
+"""Sends a Celery message for each job id, with what people are shown of it."""
 
 
 class Watcher:
@@ -58,40 +61,40 @@ class Watcher:
 
     def look(self) -> int:
         """Look at the sessions that are due. Returns how many there were."""
-        due = self._switchboard.due(LOOK_AT_ONCE)
+        due = self._switchboard.armed.due(LOOK_AT_ONCE)
         starts: list[tuple[Armed, Start]] = []
+        settlings: list[Settling] = []
         for armed in due:
             self._metrics.looked(armed.overdue_ms)
-            done_apart([armed], lambda one: starts.extend(self._decided(one[0])), self._set_aside)
+            done_apart([armed], lambda one: self._sort(one[0], starts, settlings), self._set_aside)
+        self._settle(settlings)
         if starts:
-            opened: list[int] = []
-            done_apart(
-                starts,
-                lambda some: opened.extend(self._start(some)),
-                lambda start, error: self._set_aside(start[0], error),
-            )
-            self._wake_for(opened)
+            self._begin(starts)
         return len(due)
 
-    def _decided(self, armed: Armed) -> list[tuple[Armed, Start]]:
-        """What is to be started for a session; else it is settled here."""
+    def _sort(self, armed: Armed, starts: list[tuple[Armed, Start]], settlings: list[Settling]) -> None:
+        """Adds a session to those that something is to be started for, or to those that are settled so."""
         decision = self._decide(armed)
         _log.debug("looked", extra=_ids(armed) | {"decision": type(decision).__name__.lower()})
         match decision:
             case Start():
                 self._reasons.forget(armed.member)
-                return [(armed, decision)]
+                starts.append((armed, decision))
             case Wait():
-                self._switchboard.settle_wait(armed, int(decision.seconds * 1000))
+                self._tell_reason(armed, decision)
+                settlings.append(waits(armed, int(decision.seconds * 1000)))
             case Decline():
-                self._switchboard.settle_drop(armed)
-        self._tell_reason(armed, decision)
-        return []
+                self._tell_reason(armed, decision)
+                settlings.append(rests(armed))
+
+    def _settle(self, settlings: Sequence[Settling]) -> None:
+        done_apart(settlings, self._switchboard.armed.settle, lambda one, error: self._set_aside(one.seen, error))
 
     def _decide(self, armed: Armed) -> Decision:
         workspace, _ = keys.names_of(armed.member)
         decision = decide(armed.standing, workspace, self._chooser.means(workspace, armed.standing, armed.failed))
-        if isinstance(decision, Start) and armed.failures:
+        instead = armed.failed.startswith(NATIVE_FAILED)  # text in place of what failed: nothing to rest from
+        if isinstance(decision, Start) and armed.failures and not instead:
             left_ms = armed.failed_at_ms + rest_ms(armed.failures, decision.urgency) - armed.seen_at_ms
             if left_ms > 0:
                 return Wait(seconds=left_ms / 1000, reason=f"failed before: {armed.failures} in a row")
@@ -109,26 +112,40 @@ class Watcher:
         """A session that cannot be served is not looked at until it publishes again."""
         self._metrics.set_aside("watch")
         _log.error("set aside: %s", type(error).__name__, exc_info=error, extra=_ids(armed))
-        self._switchboard.disarm(armed.member)
+        self._switchboard.armed.disarm(armed.member)
 
-    def _wake_for(self, opened: list[int]) -> None:
-        """A broker that is away is no session's fault: the sweeper sends again what did not go out."""
-        if opened:
-            # Before they are sent: a worker that comes while the row is being written would pass it over (SKIP LOCKED).
-            mark_sent(self._store, opened, now_ms())
-            self._wake(opened)
+    def _begin(self, starts: Sequence[tuple[Armed, Start]]) -> None:
+        """Writes rows, settles, wakes workers. What no worker needs is done when they are awake.
 
-    def _start(self, starts: Sequence[tuple[Armed, Start]]) -> list[int]:
-        """Writes jobs and waiters down. Returns the jobs that a worker is to be woken for."""
+        The fault of one session must not keep workers from being woken for the others. A broker that is away is no
+        session's fault: the sweeper sends again what did not go out.
+        """
+        opened: list[_Opened] = []
+        done_apart(
+            starts, lambda some: opened.extend(self._open(some)), lambda start, error: self._set_aside(start[0], error)
+        )
+        settlings: list[Settling] = []
+        for one in opened:
+            done_apart([one], lambda some: settlings.append(self._settled(some[0])), _of_session(self._set_aside))
+        self._settle(settlings)
+        try:
+            self._wake(_wakeups(opened))
+        finally:
+            done_apart(opened, self._keep, _of_session(self._set_aside))
+
+    def _open(self, starts: Sequence[tuple[Armed, Start]]) -> list["_Opened"]:
+        """Writes jobs and waiters down."""
         at_ms = now_ms()
         starts = self._with_parents(starts)
-        save_sessions(self._store, [_session_row(armed, at_ms) for armed, _ in starts])
-        wanted = want_batch(self._store, [_wish(armed, start, at_ms) for armed, start in starts], at_ms)
-        # Settled before a worker can be done with it, or the session would wait for a job that has ended.
-        for (armed, start), row in zip(starts, wanted, strict=True):
-            self._settle_apart(armed, start, row, at_ms)
-            _log.info("decided", extra=_ids(armed) | _ids_of_job(start, row))
-        return [row.job_id for row in wanted if row.opened]
+        rows = want_batch(self._store, [_wish(armed, start, at_ms) for armed, start in starts], at_ms)
+        opened = [_Opened(armed, start, row, at_ms) for (armed, start), row in zip(starts, rows, strict=True)]
+        for one in opened:
+            _log.info("decided", extra=_ids(one.armed) | _ids_of_job(one.start, one.row))
+        return opened
+
+    def _keep(self, opened: Sequence["_Opened"]) -> None:
+        """How the sessions stand: what is given back to a Redis that lost them, and what is not to be evicted."""
+        save_sessions(self._store, [_session_row(one.armed, one.at_ms) for one in opened])
 
     def _with_parents(self, starts: Sequence[tuple[Armed, Start]]) -> list[tuple[Armed, Start]]:
         """A summary whose parent the database has lost is made from the originals alone."""
@@ -136,21 +153,16 @@ class Watcher:
         there = existing(self._store, named) if named else frozenset[tuple[str, str]]()
         return [(armed, start if _has_parent(start, there) else _without_parent(start)) for armed, start in starts]
 
-    def _settle_apart(self, armed: Armed, start: Start, row: Wanted, at_ms: int) -> None:
-        """All have their rows by now: the fault of one must not keep the others from being woken for."""
-        done_apart([armed], lambda one: self._settle(one[0], start, row, at_ms), self._set_aside)
-
-    def _settle(self, armed: Armed, start: Start, row: Wanted, at_ms: int) -> None:
+    def _settled(self, one: "_Opened") -> Settling:
+        armed, row = one.armed, one.row
         match row.state:
             case "done":
-                self._deliver(armed, start, row)
-                self._switchboard.settle_drop(armed)
-            case "failed" if row.opens_at_ms is None:
-                self._switchboard.settle_drop(armed)
+                self._deliver(armed, one.start, row)
+                return rests(armed)
             case "failed":
-                self._switchboard.settle_wait(armed, (row.opens_at_ms or 0) - at_ms)
+                return rests(armed) if row.opens_at_ms is None else waits(armed, row.opens_at_ms - one.at_ms)
             case _:
-                self._switchboard.settle_job(armed, row.cache_key)
+                return waits_for(armed, row.cache_key)
 
     def _deliver(self, armed: Armed, start: Start, row: Wanted) -> None:
         """The summary is there already: a session that comes late is told at once, and by its own look alone.
@@ -169,6 +181,31 @@ class Watcher:
             self._reporter.delivered(summary, [waiter])
             event = completed(waiter, summary, cache_hit=True, latency_ms=0)
             self._reporter.report(workspace, [event])
+
+
+class _Opened(Struct, frozen=True):
+    """A session that something was started for, and what became of its wish."""
+
+    armed: Armed
+    start: Start
+    row: Wanted
+    at_ms: int
+
+
+def _of_session(set_aside: Callable[[Armed, Exception], None]) -> Callable[[_Opened, Exception], None]:
+    return lambda one, error: set_aside(one.armed, error)
+
+
+def _wakeups(opened: Sequence[_Opened]) -> dict[int, str]:
+    """Jobs to wake a worker for, in their order, each named after the first session that wants it."""
+    labels: dict[int, str] = {}
+    for one in opened:
+        if one.row.opened and one.row.job_id not in labels:
+            request, names = one.start.request, keys.names_of(one.armed.member)
+            labels[one.row.job_id] = label_of(
+                *names, one.start.urgency, request.kind, request.message_count, request.model
+            )
+    return labels
 
 
 def _ids(armed: Armed) -> dict[str, object]:

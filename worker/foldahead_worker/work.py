@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 import redis
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from foldahead.core.events import safe_message
 from foldahead.core.request import SummaryKind, SummaryRequest
@@ -126,7 +126,7 @@ class Worker:
         refusal = self._reserve(job, forecast)
         if refusal is not None:
             return refusal
-        return self._call(job, summarizer, span, admission)
+        return self._call(job, summarizer, structs.replace(span, prompts=forecast.prompts), admission)
 
     def _admit(self, summarizer: Summarizer, request: SummaryRequest, forecast: Forecast) -> Admission:
         if self._gate is None or not summarizer.account:

@@ -8,7 +8,7 @@ from foldahead.core.cut import current_cut, tail_start
 from foldahead.core.decide import offer_of
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
-from foldahead.core.native import is_native, may_be_native, sent_as_is
+from foldahead.core.native import follows, is_native, may_be_native, sent_as_is
 from foldahead.core.pins import pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.standing import Calibration, Ready, Shown, Standing
@@ -44,7 +44,8 @@ class Known(Struct, frozen=True, kw_only=True):
     def usable(self) -> list[Ready]:
         """Summaries that are ready and were made from this history."""
         heads = self.ledger.heads
-        return [ready for ready in self.ready if ready.end < len(heads) and heads[ready.end] == ready.head_end]
+        made = [ready for ready in self.ready if ready.end < len(heads) and heads[ready.end] == ready.head_end]
+        return [ready for ready in made if ready.kind != "native" or follows(ready, self.active)]
 
     @property
     def total_tokens(self) -> int:

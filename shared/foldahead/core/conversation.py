@@ -19,12 +19,12 @@ from foldahead.core.native import is_native, misfits
 from foldahead.core.pins import chosen_by
 from foldahead.core.plan import Plan, Scene, make_plan
 from foldahead.core.policy import Policy
-from foldahead.core.record import Record
+from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.recorded import Recorded
 from foldahead.core.scene import Moment, window_room_tokens
 from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration, Ready, Standing
-from foldahead.core.thinking import removed_thinking, strips_thinking
+from foldahead.core.thinking import removed_thinking, says_bound, strips_thinking
 from foldahead.core.tracked import TrackedHistory
 from foldahead.core.view import Active
 from foldahead.core.weigh import pending_estimate, whole_estimate
@@ -170,10 +170,14 @@ class Conversation:
         """Take a summary that is ready for this session."""
         self._recorded.add_ready(ready, self.ledger)
 
-    def reject(self, now_ms: int = 0) -> Record | None:
-        """Take back all that makes the view differ, and put the summary in it in quarantine. What was taken back."""
+    def reject(self, now_ms: int = 0, error: BaseException | None = None) -> Record | None:
+        """Take back all that makes the view differ, and put the summary in it in quarantine. What was taken back.
+
+        `error`: what the provider said, where it may be learned from.
+        """
         spans = self.active.spans
-        self._recorded.withdraw(self.ledger, now_ms)
+        bound = error is not None and says_bound(error)
+        self._recorded.withdraw(self.ledger, now_ms, THINKING_BOUND if bound else "rejected")
         # Whatever was thought since the first swap is bound to a view, and that may be known to another process alone.
         self._void_thinking(f"rejected:{self.ledger.heads[-1].hex()[:32]}", now_ms)
         return spans[-1] if spans else None
@@ -216,7 +220,7 @@ class Conversation:
 
     def _void_thinking(self, reason: str, now_ms: int) -> None:
         """Record that all thinking goes, where the model binds it to the conversation before it."""
-        if strips_thinking(self.policy, self.model, self.dialect):
+        if strips_thinking(self.policy, self.model, self.dialect, self.active):
             every = range(len(self.ledger))
             self._recorded.append(removed_thinking(self.ledger, self.active, every, reason, now_ms), self.ledger)
 

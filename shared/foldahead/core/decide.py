@@ -164,6 +164,7 @@ def _worth(standing: Standing, gained: int, summary: int, means: Means) -> Worth
         turns=int(standing.turns * ahead),
         agent_model=standing.model,
         summary_model=means.model,
+        cached=means.kind == "native",
     )
 
 

@@ -22,28 +22,43 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a session's requests hold beside model and messages and a `native` summary is made under.
 
     `system` (text or blocks) and `tools` as the caller gave them, without cache breakpoints; None where there are none.
+    `thinking` and `effort` are sent along so that the provider finds what it has cached; a block does not depend on
+    them.
     """
 
     system: Any = None
     tools: Any = None
     betas: tuple[str, ...] = ()
+    thinking: Any = None
+    effort: Any = None
+
+    @property
+    def digest(self) -> str:
+        """What a block depends on, in the caller's order: SHA-256 of the JSON of system, tools and betas, hex."""
+        return hashlib.sha256(_json((self.system, self.tools, self.betas))).hexdigest()
 
     def encoded(self) -> bytes:
-        """As JSON, in the caller's order: what its digest is of."""
-        try:
-            return msgspec.json.encode(self, enc_hook=plain)
-        except (UnicodeEncodeError, RecursionError, OverflowError):
-            return msgspec.json.encode(plain(msgspec.structs.asdict(self)))
+        """All of it as JSON."""
+        return _json(msgspec.structs.asdict(self))
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value, enc_hook=plain)
+    except (UnicodeEncodeError, RecursionError, OverflowError):
+        return msgspec.json.encode(plain(value))
 
 
 def envelope_of(kwargs: Mapping[str, Any]) -> Envelope:
     """The envelope of a request's keyword arguments. What is neither a text nor a list (an SDK's mark for "not
     given", say) counts as absent."""
-    betas = kwargs.get("betas")
+    betas, thinking, output = (kwargs.get(name) for name in ("betas", "thinking", "output_config"))
     return Envelope(
         system=_given(kwargs.get("system")),
         tools=_given(kwargs.get("tools")),
         betas=tuple(sorted(map(str, betas))) if isinstance(betas, list | tuple) else (),  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        thinking=thinking if isinstance(thinking, Mapping) else None,
+        effort=output.get("effort") if isinstance(output, Mapping) else None,  # pyright: ignore[reportUnknownMemberType]
     )
 
 
@@ -62,11 +77,6 @@ def _without_breakpoint(item: Any) -> Any:
         return entry  # no tool and no block: the provider will say so
     members = cast("Mapping[str, Any]", entry)
     return {name: member for name, member in members.items() if name != "cache_control"}
-
-
-def digest_of(encoded: bytes) -> str:
-    """What names an encoded envelope: SHA-256, hex."""
-    return hashlib.sha256(encoded).hexdigest()
 
 
 def request_with(

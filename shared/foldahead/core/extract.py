@@ -66,7 +66,7 @@ class Extractor:
         step = step_of(call, self._count)
         self._found.steps.append(step)
         self._open.setdefault(call.id, []).append(step)
-        return call_references(call, step)
+        return call_references(call, step.label)
 
     def _settle(self, result: Result) -> list[Entity]:
         text = result_text(result)

@@ -12,7 +12,7 @@ from foldahead.core.messages import Call, Message, Picture, Result, Text, Thinki
 from foldahead.core.redact import redact
 from foldahead.core.text.entities import Entity, entities_in
 from foldahead.core.text.outcomes import result_text
-from foldahead.core.text.steps import Step, argument_texts, step_of
+from foldahead.core.text.steps import COMMAND, argument_texts, command_label
 from foldahead.core.text.talk import STRONG, said, without_harness
 from foldahead.core.tokens import BYTES_PER_TOKEN, estimate_text
 from foldahead.core.wrapper import is_ours
@@ -100,6 +100,7 @@ class _Picked:
         self.entities: list[Entity] = []
         self._shown = shown
         self._known: set[str] = set()
+        self._files: set[str] = set()
         self._kinds: set[str] = set()
         self._spent_tokens = 0.0
 
@@ -119,21 +120,29 @@ class _Picked:
                 self._kinds.add(entity.kind)
                 self._give_up_ends_of(entity)
                 self.entities.append(entity)
+                if entity.kind == "file":
+                    self._files.add(entity.text)
 
     def _give_up_ends_of(self, entity: Entity) -> None:
         """A path says what its end says: a bare name chosen before it makes room again."""
-        for ended in [one for one in self.entities if one.kind == "file" and entity.text.endswith("/" + one.text)]:
+        ends = self._files.intersection(_ends_of(entity.text))
+        for ended in [one for one in self.entities if one.kind == "file" and one.text in ends] if ends else ():
             self.entities.remove(ended)
+            self._files.discard(ended.text)
             self._spent_tokens -= _tokens(ended.text)
 
     def _learn(self, entity: Entity) -> None:
         self._known.add(entity.text)
-        rest = entity.text
-        while entity.kind == "file" and (cut := rest.find("/")) >= 0:
-            rest = rest[cut + 1 :]
-            self._known.add(rest)
         if entity.kind == "file":
+            self._known.update(_ends_of(entity.text))
             self._known.add(entity.text[: entity.text.rfind("/") + 1])
+
+
+def _ends_of(text: str) -> Iterator[str]:
+    """What stands behind each slash of a path."""
+    while (cut := text.find("/")) >= 0:
+        text = text[cut + 1 :]
+        yield text
 
 
 def _tokens(text: str) -> float:
@@ -169,8 +178,8 @@ def mechanical_index(messages: Sequence[Message], budget_tokens: int) -> str:
     """
     index = Index()
     constraints: list[str] = []
-    for at, message in enumerate(messages):
-        index.add(*references(message, at))
+    for message in messages:
+        index.add(*references(message))
         if message.role == "user":
             constraints += _constraints(message)
     chosen = _newest(constraints, budget_tokens // 3) if budget_tokens >= _SAID_FROM_TOKENS else []
@@ -195,14 +204,14 @@ def _newest(constraints: list[str], budget_tokens: int) -> list[str]:
     return [f'"{text}"' for text in reversed(chosen)]
 
 
-def references(message: Message, at: int) -> tuple[list[Entity], list[Entity]]:
+def references(message: Message) -> tuple[list[Entity], list[Entity]]:
     """The references in a message's tool calls, and those in the rest of it."""
     called: list[Entity] = []
     seen: list[Entity] = []
     for block in message.blocks:
         match block:
             case Call():
-                short, long = call_references(block, step_of(block, at))
+                short, long = call_references(block, command_label(block))
                 called += short
                 seen += long
             case Result():
@@ -214,10 +223,13 @@ def references(message: Message, at: int) -> tuple[list[Entity], list[Entity]]:
     return called, seen
 
 
-def call_references(call: Call, step: Step) -> tuple[list[Entity], list[Entity]]:
-    """The references in a call's short arguments, its command among them, and those in what it writes."""
+def call_references(call: Call, label: str) -> tuple[list[Entity], list[Entity]]:
+    """The references in a call's short arguments, its command among them, and those in what it writes.
+
+    `label`: of its step, where it has a command.
+    """
     short, long = argument_texts(call)
     called = entities_in(short)
-    if step.label.startswith("$ "):
-        called.append(Entity("command", step.label[2 : 2 + _COMMAND_CHARS]))
+    if label.startswith(COMMAND):
+        called.append(Entity("command", label[len(COMMAND) : len(COMMAND) + _COMMAND_CHARS]))
     return called, entities_in(long) if long else []

@@ -44,6 +44,12 @@ def fits(ready: Ready, model: str, envelope: str) -> bool:
     return bool(envelope) and made_for(ready.model, ready.envelope) == made_for(model, envelope)
 
 
+def follows(ready: Ready, active: Active) -> bool:
+    """Whether a block goes on from what is shown: from the block in the view, or from the history alone, of which each
+    block that was never shown is a part."""
+    return not active.spans or ready.parent == active.spans[-1].cache_key
+
+
 def misfits(active: Active, model: str, envelope: str) -> list[Record]:
     """The spans in a view that no request of this model and envelope may carry."""
     wanted = made_for(model, envelope)

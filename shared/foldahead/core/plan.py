@@ -8,7 +8,7 @@ from typing import Any
 
 from foldahead.core.elide import elision
 from foldahead.core.ledger import Ledger
-from foldahead.core.native import fits, may_be_native
+from foldahead.core.native import fits, follows, may_be_native
 from foldahead.core.scene import Extract, Outcome, Plan, Scene, Situation
 from foldahead.core.standing import Ready
 from foldahead.core.thinking import open_thinking_turn
@@ -78,15 +78,18 @@ def _waits_for_thinking(now: Situation) -> bool:
 
 def _best_swap(now: Situation, late: bool = False) -> Plan | None:
     """The ready summary that leaves the view smallest, if any is acceptable; `late`: it need not meet the target."""
-    if _waits_for_thinking(now):
-        return None
-    plans = [plan for ready in now.scene.ready if (plan := _swapped(now, ready, late)) is not None]
+    waits = _waits_for_thinking(now)
+    usable = [ready for ready in now.scene.ready if not waits or now.keeps_thinking(ready)]
+    plans = [plan for ready in usable if (plan := _swapped(now, ready, late)) is not None]
     return min(plans, key=lambda plan: plan.tokens_after, default=None)
 
 
 def _has_block(now: Situation) -> bool:
-    """A `native` summary goes in with the first request after it came, or the thinking behind it is void."""
-    return any(ready.kind == "native" and _belongs(now, ready) for ready in now.scene.ready)
+    """A `native` summary goes in with the first request after it came, as long as thinking behind it is valid."""
+    return any(
+        ready.kind == "native" and _belongs(now, ready) and (now.keeps_thinking(ready) or not now.strips_thinking)
+        for ready in now.scene.ready
+    )
 
 
 def _belongs(now: Situation, ready: Ready) -> bool:
@@ -105,6 +108,7 @@ def _may_stand(now: Situation, ready: Ready) -> bool:
     """Whether the request that is being made may carry a block, and nothing that stays asks to stand before it."""
     scene = now.scene
     possible = may_be_native(now.ledger, now.active, scene.model, scene.pinned, ready.end)
+    possible = possible and (follows(ready, now.active) or now.at_hard_cap)
     return possible and ready.start == 0 and fits(ready, scene.model, scene.envelope)
 
 

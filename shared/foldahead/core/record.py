@@ -18,6 +18,8 @@ from foldahead.errors import UnusableRecord
 RECORD_VERSION = 1
 GIVEN_UP = "request_changed"
 """Reason of a record that takes back a `native` summary: it was made for requests with other model, system or tools."""
+THINKING_BOUND = "rejected:thinking_bound"
+"""Reason of a withdrawal after which a model counts as one that binds thinking: the provider said so."""
 _PLACE = re.compile(r"[0-9]{1,9}(?:/[0-9]{1,9})?")
 
 RecordKind = Literal["swapped", "elided", "truncated", "thinking_removed", "repaired", "pinned"]

@@ -78,13 +78,13 @@ class Recorded:
         self.append([record_of(ledger.heads, "pinned", index, index + 1, now_ms, reason="pinned")], ledger)
         return True
 
-    def withdraw(self, ledger: Ledger, now_ms: int) -> None:
+    def withdraw(self, ledger: Ledger, now_ms: int, reason: str) -> None:
         """Take back all that makes the view differ: each span by itself, so that none comes again on any branch."""
         active = self.active
         spans = [(span.start, span.end, span.cache_key) for span in active.spans]
         whole = [(0, active.touched, None)] if active.touched > active.end else []
         withdrawals = [
-            record_of(ledger.heads, "swapped", start, end, now_ms, cache_key=cache_key, reason="rejected")
+            record_of(ledger.heads, "swapped", start, end, now_ms, cache_key=cache_key, reason=reason)
             for start, end, cache_key in (*spans, *whole)
         ]
         self.append(withdrawals, ledger)

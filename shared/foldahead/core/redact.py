@@ -1,13 +1,14 @@
 """Secrets of known formats out of a text, before a summariser or a summary sees it (design section 6).
 
-One compiled expression finds what may be one (`text.secret_formats`), rules say whether the value is one
-(`text.secret_values`), and a mark `[redacted:<kind>]` takes its place. Precise rather than zealous: a general
-detector costs over a second a summary and eats code. Linear, deterministic, idempotent; never raises.
+One compiled expression finds what may be one (`text.secret_formats`, tried at `text.secret_places`), rules say whether
+the value is one (`text.secret_values`), and a mark `[redacted:<kind>]` takes its place. Precise rather than zealous: a
+general detector costs over a second a summary and eats code. Linear, deterministic, idempotent; never raises.
 """
 
 import re
 
 from foldahead.core.text.secret_formats import SECRET
+from foldahead.core.text.secret_places import places
 from foldahead.core.text.secret_values import (
     has_digit_and_letter,
     is_password,
@@ -38,12 +39,14 @@ def redact(text: str) -> str:
     """The text with every secret of a known format replaced by `[redacted:<kind>]`."""
     out: list[str] = []
     done = at = 0
-    while found := SECRET.search(text, at):
+    for place in places(text):
+        if place < at or not (found := SECRET.match(text, place)):
+            continue
         start, end, kind = _judge(found)
         if kind:
             out += text[done:start], f"[redacted:{kind}]"
             done = end
-        at = max(end, found.start() + 1)
+        at = max(end, place + 1)
     return "".join(out) + text[done:] if out else text
 
 

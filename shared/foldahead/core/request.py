@@ -37,7 +37,7 @@ class SummaryRequest(Struct, frozen=True, kw_only=True):
     parent: str = ""
     parent_end: int = 0
     envelope_digest: str = ""
-    """SHA-256 of the `Envelope` of the session's requests (system, tools, betas), hex; `native` only."""
+    """Digest of the `Envelope` of the session's requests (system, tools, betas), hex; `native` only."""
     keeps_thinking: bool = False
     """The messages are summarised with their thinking, just as they were sent; `native` only."""
 

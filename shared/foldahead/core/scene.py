@@ -9,7 +9,7 @@ from foldahead.core.canonical import encodable
 from foldahead.core.cut import Cut, current_cut, tail_start, turns_role
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import find_model
-from foldahead.core.native import block_message, given_up, made_for, misfits, sent_as_is
+from foldahead.core.native import block_message, follows, given_up, made_for, misfits, sent_as_is
 from foldahead.core.pins import pin_records, pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record, record_of
@@ -114,7 +114,7 @@ class Situation:
             ledger, self.tail, scene.policy, scene.model, scene.slope, scene.overhead_tokens
         )
         self.scale = self._scale()
-        self.strips_thinking = strips_thinking(scene.policy, scene.model, ledger.dialect)
+        self.strips_thinking = strips_thinking(scene.policy, scene.model, ledger.dialect, scene.active)
         self.repaired = self._mends()
         self.active = self.with_records(self.repaired) if self.repaired else scene.active
         self.weight = self.scale.weigh(self.active)
@@ -254,8 +254,14 @@ class Situation:
             reason=made_for(ready.model, ready.envelope),
         )
         restated = dict.fromkeys(ledger.systems(start, end), "system")
-        keeps = ready.keeps_thinking and sent_as_is(self.active) and not restated and turns_role(ledger, end)
-        return self._with_what_follows(record, restated, self.strips_thinking and not keeps)
+        return self._with_what_follows(record, restated, self.strips_thinking and not self.keeps_thinking(ready))
+
+    def keeps_thinking(self, ready: Ready) -> bool:
+        """Whether a summary leaves thinking in the turns behind it valid: a block that stands for just what was sent,
+        from the block that is shown on, with nothing between it and those turns."""
+        as_sent = ready.keeps_thinking and sent_as_is(self.active) and follows(ready, self.active)
+        alone = not self.ledger.systems(ready.start, ready.end) and turns_role(self.ledger, ready.end)
+        return as_sent and alone
 
     def _with_what_follows(self, record: Record, pins: dict[int, str], strips: bool) -> tuple[Record, ...]:
         ledger, now_ms = self.ledger, self.scene.now_ms

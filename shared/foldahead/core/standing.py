@@ -27,6 +27,8 @@ class Ready(Struct, frozen=True, kw_only=True):
     """`native`: the block that the provider signed, JSON, byte for byte."""
     envelope: str = ""
     """`native`: digest of the `Envelope` that it was made under."""
+    parent: str = ""
+    """Cache key of the summary that this one goes on from."""
     keeps_thinking: bool = False
     """`native`: thinking behind it stays valid, the messages that it stands for were summarised as they were sent."""
     summary_tokens: Count = 0

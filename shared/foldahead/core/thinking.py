@@ -9,15 +9,25 @@ from foldahead.core.policy import Policy
 from foldahead.core.record import Record, record_of
 from foldahead.core.view import Active
 
+_BOUND = "bound to a different conversation"
 
-def strips_thinking(policy: Policy, model: str, dialect: Dialect) -> bool:
+
+def says_bound(error: BaseException) -> bool:
+    """Whether a provider refused thinking for the conversation before it. It has no code of its own (facts.md)."""
+    return _BOUND in str(error)
+
+
+def strips_thinking(policy: Policy, model: str, dialect: Dialect, active: Active) -> bool:
     """Whether a change of the conversation before it takes thinking away.
 
-    `auto`: for models that bind thinking to the conversation before it, and for unknown ones of a provider that has
-    such models. `drop_block` leaves it to the provider, which drops what no longer fits.
+    `auto`: for models that bind thinking to the conversation before it, by what is known of them or by what the
+    provider said, and for unknown ones of a provider that has such models. `drop_block` leaves it to the provider,
+    which drops what no longer fits.
     """
     if policy.tail_thinking != "auto":
         return policy.tail_thinking == "strip"
+    if active.binds_thinking:
+        return True
     known = find_model(model) if model else None
     return known.binds_thinking if known else dialect.profile.binds_thinking
 

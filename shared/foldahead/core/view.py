@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from foldahead.core.dialect import Dialect, role_of
 from foldahead.core.ledger import Ledger
-from foldahead.core.record import Record
+from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.tokens import estimate
 
 ACKNOWLEDGEMENT = "Understood."
@@ -34,6 +34,8 @@ class Active(Struct, frozen=True):
     """Up to here a provider refused what was made of the history: it is neither mended nor elided there again."""
     refused: frozenset[str] = frozenset()
     """Marks of the spans' records that it refused."""
+    binds_thinking: bool = False
+    """The provider refused a view for the thinking in it."""
     given_up: frozenset[str] = frozenset()
     """Cache keys of `native` summaries that the session's requests have outgrown."""
     weights: tuple[int, ...] = ()
@@ -113,6 +115,7 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
         asked=frozenset(asked),
         withdrawn=withdrawn,
         refused=frozenset(refused),
+        binds_thinking=any(record.withdraws and record.reason == THINKING_BOUND for record in records),
         given_up=given_up,
     )
 

@@ -37,9 +37,16 @@ class Worth(Struct, frozen=True, kw_only=True):
 
 
 def worth_of(
-    *, span_tokens: int, summary_tokens: int, tail_tokens: int, turns: int, agent_model: str, summary_model: str
+    *,
+    span_tokens: int,
+    summary_tokens: int,
+    tail_tokens: int,
+    turns: int,
+    agent_model: str,
+    summary_model: str,
+    cached: bool = False,
 ) -> Worth:
-    """What a summary of `span_tokens` costs and saves.
+    """What a summary of `span_tokens` costs and saves. `cached`: its writer reads what the agent's requests cached.
 
     `turns` so far: the best guess at the turns to come (a session seen at a random moment is half done).
     `summary_model` "" makes the summary free (`extract`).
@@ -49,7 +56,7 @@ def worth_of(
     million = 1_000_000
     saved = (span_tokens - summary_tokens) * price.cache_read / million
     rewritten = (summary_tokens + tail_tokens) * (price.cache_write - price.cache_read) / million
-    once = rewritten + _summary_usd(span_tokens, summary_tokens, summary_model)
+    once = rewritten + _summary_usd(span_tokens, summary_tokens, summary_model, cached)
     to_come = max(LEAST_TURNS_TO_COME, turns)
     return Worth(
         saved_a_turn_usd=saved,
@@ -59,7 +66,10 @@ def worth_of(
     )
 
 
-def _summary_usd(span_tokens: int, summary_tokens: int, model: str) -> float:
+def _summary_usd(span_tokens: int, summary_tokens: int, model: str, cached: bool) -> float:
     known = find_model(model) if model else None
     price = known.price_at(span_tokens) if known else None
-    return (span_tokens * price.input + summary_tokens * price.output) / 1_000_000 if price else 0.0
+    if price is None:
+        return 0.0
+    read = price.cache_read if cached else price.input
+    return (span_tokens * read + summary_tokens * price.output) / 1_000_000

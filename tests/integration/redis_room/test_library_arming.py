@@ -1,9 +1,14 @@
 """Who the function library has the watcher look at, and what sessions hear of their jobs."""
 
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from foldahead import keys
 from foldahead.calls import close_call, look_call
+from foldahead_worker.armed import Armed, Settling, rests, waits, waits_for
 from tests.correspondence import Scribe, a_ready, a_record
 from tests.integration.redis_room.calling import (
     ask,
@@ -23,18 +28,18 @@ def scribe() -> Scribe:
 def test_a_session_that_wants_work_is_armed_until_a_job_has_it(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe)
-    [seen] = switchboard.due(10)
+    [seen] = switchboard.armed.due(10)
     assert (seen.member, seen.standing) == (scribe.member, scribe.standing())
-    assert switchboard.settle_job(seen, "key")
-    assert switchboard.due(10) == []
+    assert switchboard.armed.settle([waits_for(seen, "key")]) == [True]
+    assert switchboard.armed.due(10) == []
     assert resume(client, scribe).job == "key"
 
 
 def test_a_session_is_due_when_its_time_has_come_by_redis_clock(client, switchboard, scribe):
     scribe.due_in_s = 0.15
     publish(client, scribe)
-    assert switchboard.due(10) == []
-    wait_until(lambda: switchboard.due(10), timeout_s=5)
+    assert switchboard.armed.due(10) == []
+    wait_until(lambda: switchboard.armed.due(10), timeout_s=5)
 
 
 def test_a_publish_that_wants_no_work_disarms(client, switchboard, scribe):
@@ -42,7 +47,7 @@ def test_a_publish_that_wants_no_work_disarms(client, switchboard, scribe):
     publish(client, scribe, 1)
     scribe.due_in_s = None
     publish(client, scribe, 2)
-    assert switchboard.due(10) == []
+    assert switchboard.armed.due(10) == []
 
 
 def test_a_lost_entry_is_armed_again_by_the_next_publish(client, switchboard, scribe):
@@ -50,38 +55,38 @@ def test_a_lost_entry_is_armed_again_by_the_next_publish(client, switchboard, sc
     publish(client, scribe, 1)
     client.delete(keys.armed(keys.shard_of(scribe.member)))
     publish(client, scribe, 2)
-    assert len(switchboard.due(10)) == 1
+    assert len(switchboard.armed.due(10)) == 1
 
 
 def test_a_publish_while_a_job_is_under_way_does_not_arm(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1)
-    switchboard.settle_job(switchboard.due(10)[0], "key")
+    switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
     publish(client, scribe, 2)
-    assert switchboard.due(10) == []
+    assert switchboard.armed.due(10) == []
 
 
 def test_a_session_that_comes_to_its_hard_cap_is_looked_at_once_in_spite_of_its_job(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1)
-    switchboard.settle_job(switchboard.due(10)[0], "key")
+    switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
     scribe.at_hard_cap = True
     publish(client, scribe, 2)
-    [seen] = switchboard.due(10)
+    [seen] = switchboard.armed.due(10)
     assert (seen.job, seen.standing.at_hard_cap) == ("key", True)
-    switchboard.settle_job(seen, "key")
+    switchboard.armed.settle([waits_for(seen, "key")])
     publish(client, scribe, 3)
-    assert switchboard.due(10) == []
+    assert switchboard.armed.due(10) == []
 
 
 def test_a_job_not_heard_of_for_a_minute_is_looked_at_again(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1)
-    switchboard.settle_job(switchboard.due(10)[0], "key")
+    switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
     started_ms = int(client.hget(keys.state(scribe.member), "job_at"))
     client.hset(keys.state(scribe.member), "job_at", started_ms - 61_000)
     publish(client, scribe, 2)
-    assert [seen.job for seen in switchboard.due(10)] == ["key"]
+    assert [seen.job for seen in switchboard.armed.due(10)] == ["key"]
 
 
 def test_the_most_overdue_come_first_over_all_shards(client, switchboard):
@@ -89,74 +94,145 @@ def test_the_most_overdue_come_first_over_all_shards(client, switchboard):
     for number, scribe in enumerate(scribes):
         publish(client, scribe, 1)
         client.zadd(keys.armed(keys.shard_of(scribe.member)), {scribe.member: number})
-    assert [seen.member for seen in switchboard.due(5)] == [scribe.member for scribe in scribes[:5]]
+    assert [seen.member for seen in switchboard.armed.due(5)] == [scribe.member for scribe in scribes[:5]]
 
 
-@pytest.mark.parametrize("settle", ["settle_wait", "settle_drop"])
-def test_a_newer_publish_stays_armed_whatever_is_settled(client, switchboard, scribe, settle: str):
+@pytest.mark.parametrize("settling", [lambda seen: waits(seen, 60_000), rests])
+def test_a_newer_publish_stays_armed_whatever_is_settled(
+    client, switchboard, scribe, settling: Callable[[Armed], Settling]
+):
     scribe.due_in_s = 0
     publish(client, scribe, 1)
-    [seen] = switchboard.due(10)
+    [seen] = switchboard.armed.due(10)
     publish(client, scribe, 2)
-    still = getattr(switchboard, settle)(seen, *([60_000] if settle == "settle_wait" else []))
-    assert not still
-    assert [armed.n for armed in switchboard.due(10)] == [2]
+    assert switchboard.armed.settle([settling(seen)]) == [False]
+    assert [armed.n for armed in switchboard.armed.due(10)] == [2]
 
 
 def test_a_publish_of_another_incarnation_with_the_same_counter_stays_armed(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1, "a")
-    [seen] = switchboard.due(10)
+    [seen] = switchboard.armed.due(10)
     publish(client, scribe, 1, "b")
-    assert not switchboard.settle_drop(seen)
-    assert len(switchboard.due(10)) == 1
+    assert switchboard.armed.settle([rests(seen)]) == [False]
+    assert len(switchboard.armed.due(10)) == 1
 
 
 def test_waiting_puts_the_next_look_off(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe)
-    assert switchboard.settle_wait(switchboard.due(10)[0], 60_000)
-    assert switchboard.due(10) == []
-    assert switchboard.counts().armed == 1
+    assert switchboard.armed.settle([waits(switchboard.armed.due(10)[0], 60_000)]) == [True]
+    assert switchboard.armed.due(10) == []
+    assert switchboard.figures.counts().armed == 1
 
 
 def test_dropping_forgets_until_the_next_publish(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1)
-    assert switchboard.settle_drop(switchboard.due(10)[0])
-    assert switchboard.counts().armed == 0
+    assert switchboard.armed.settle([rests(switchboard.armed.due(10)[0])]) == [True]
+    assert switchboard.figures.counts().armed == 0
     publish(client, scribe, 2)
-    assert switchboard.counts().armed == 1
+    assert switchboard.figures.counts().armed == 1
 
 
 def test_a_job_that_was_done_before_it_was_settled_is_not_waited_for(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe)
-    [seen] = switchboard.due(10)
+    [seen] = switchboard.armed.due(10)
     switchboard.ready(scribe.member, a_ready("key"))
-    switchboard.settle_job(seen, "key")
+    switchboard.armed.settle([waits_for(seen, "key")])
     assert resume(client, scribe).job == ""
+
+
+@pytest.mark.parametrize("known_before", [True, False])
+def test_a_job_that_failed_before_it_was_settled_is_not_waited_for(client, switchboard, scribe, known_before: bool):
+    scribe.due_in_s = 0
+    publish(client, scribe, 1)
+    if known_before:  # another look, for it hurries now
+        switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
+        scribe.at_hard_cap = True
+        publish(client, scribe, 2)
+    [seen] = switchboard.armed.due(10)
+    assert switchboard.failed(scribe.member, "key", "adapter_error") is known_before
+    switchboard.armed.settle([waits_for(seen, "key")])
+    [again] = switchboard.armed.due(10)
+    assert again.job == ""
+    switchboard.armed.settle([waits_for(again, "key")])
+    assert resume(client, scribe).job == "key"
+
+
+def test_a_session_closed_while_it_is_looked_at_waits_for_no_job(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    publish(client, scribe)
+    [seen] = switchboard.armed.due(10)
+    client.execute_command(*close_call(scribe.member).command)
+    switchboard.armed.settle([waits_for(seen, "key")])
+    assert switchboard.armed.wants_nothing(scribe.member)
+
+
+def test_looks_are_settled_together_each_by_what_became_of_its_session(client, switchboard):
+    one, two, odd = (Scribe(name, due_in_s=0) for name in ("one", "two", "odd"))
+    for scribe in (one, two, odd):
+        publish(client, scribe, 1)
+    seen = {armed.member: armed for armed in switchboard.armed.due(10)}
+    publish(client, two, 2)
+    client.set(keys.state(odd.member), "nothing of ours")
+    client.expire(keys.state(odd.member), 60)
+    settled = switchboard.armed.settle([rests(seen[scribe.member]) for scribe in (one, two, odd)])
+    assert settled == [True, False, False]
+    assert [armed.member for armed in switchboard.armed.due(10)] == [two.member]
+    assert switchboard.figures.counts().armed == 1
+
+
+def test_who_waits_for_a_hint_hears_at_once_of_a_session_that_wants_a_look(client, switchboard, scribe):
+    scribe.due_in_s = 0
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(switchboard.armed.await_hint, 4.0)
+        wait_until(lambda: client.info("clients")["blocked_clients"])
+        publish(client, scribe)
+        begun_s = time.monotonic()
+        waiting.result()
+    assert time.monotonic() - begun_s < 2.0
+
+
+def test_one_hint_is_left_for_many_sessions_and_none_for_those_that_can_wait(client, switchboard):
+    publish(client, Scribe("later", due_in_s=60))
+    assert client.llen(keys.HINT_LIST) == 0
+    for number in range(3):
+        publish(client, Scribe(f"s{number}", due_in_s=0))
+    assert client.llen(keys.HINT_LIST) == 1
+    assert len(switchboard.armed.due(10)) == 3
+    assert client.llen(keys.HINT_LIST) == 0
+
+
+def test_a_hint_that_is_not_of_our_making_stops_neither_agents_nor_watchers(client, switchboard, scribe):
+    client.set(keys.HINT_LIST, "nothing of ours", ex=60)
+    scribe.due_in_s = 0
+    publish(client, scribe)
+    switchboard.armed.await_hint(0.01)
+    assert len(switchboard.armed.due(10)) == 1
+    assert not client.exists(keys.HINT_LIST)
 
 
 def test_members_whose_state_is_gone_are_disarmed(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe)
     client.delete(keys.state(scribe.member))
-    assert switchboard.due(10) == []
-    assert switchboard.counts().armed == 0
+    assert switchboard.armed.due(10) == []
+    assert switchboard.figures.counts().armed == 0
 
 
 def test_a_standing_of_another_wire_version_is_disarmed(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, standing=b"\x92\x02\xc0")
-    assert switchboard.due(10) == []
-    assert switchboard.counts().armed == 0
+    assert switchboard.armed.due(10) == []
+    assert switchboard.figures.counts().armed == 0
 
 
 def test_a_summary_that_is_ready_ends_the_job_and_is_told_once(client, switchboard, scribe):
     scribe.due_in_s = 0
     told = publish(client, scribe, 1)
-    switchboard.settle_job(switchboard.due(10)[0], "key")
+    switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
     assert switchboard.ready(scribe.member, a_ready("key"))
     reply = ask(client, look_call(scribe.member, told.rev, told.mark, ()))
     assert reply is not None
@@ -183,7 +259,7 @@ def test_a_summary_for_a_session_that_is_not_known_leaves_no_key(client, switchb
 def test_a_failure_ends_the_job_and_says_why(client, switchboard, scribe):
     scribe.due_in_s = 0
     told = publish(client, scribe, 1)
-    switchboard.settle_job(switchboard.due(10)[0], "key")
+    switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
     assert switchboard.failed(scribe.member, "key", "adapter_error Timeout")
     reply = ask(client, look_call(scribe.member, told.rev, told.mark, ()))
     assert reply is not None
@@ -193,7 +269,7 @@ def test_a_failure_ends_the_job_and_says_why(client, switchboard, scribe):
 def test_the_failure_of_an_older_job_leaves_the_newer(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe)
-    switchboard.settle_job(switchboard.due(10)[0], "newer")
+    switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "newer")])
     assert not switchboard.failed(scribe.member, "older", "adapter_error")
     assert resume(client, scribe).job == "newer"
 
@@ -202,22 +278,22 @@ def test_failures_in_a_row_are_counted_until_a_summary_is_there(client, switchbo
     scribe.due_in_s = 0
     for n, counts in ((1, True), (2, False), (3, True)):
         publish(client, scribe, n)
-        switchboard.settle_job(switchboard.due(10)[0], "key")
+        switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
         switchboard.failed(scribe.member, "key", "adapter_error", counts=counts)
     publish(client, scribe, 4)
-    [seen] = switchboard.due(10)
+    [seen] = switchboard.armed.due(10)
     assert seen.failures == 2
     assert 0 <= seen.seen_at_ms - seen.failed_at_ms < 10_000
     switchboard.ready(scribe.member, a_ready())
-    assert switchboard.look(scribe.member).failures == 0
+    assert switchboard.armed.look(scribe.member).failures == 0
 
 
 def test_closing_disarms_a_session_and_leaves_what_is_known_of_it(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, **with_bodies(scribe), **with_records(a_record()))
     assert client.execute_command(*close_call(scribe.member).command) == 1
-    assert switchboard.due(10) == []
-    assert switchboard.wants_nothing(scribe.member)
+    assert switchboard.armed.due(10) == []
+    assert switchboard.armed.wants_nothing(scribe.member)
     answer = resume(client, scribe)
     assert (answer.known, answer.records, answer.standing) == (True, (a_record(),), scribe.standing())
     assert [entry.kind for entry in switchboard.inbox.read("w", 10, 50)] == ["record", "close"]
@@ -226,10 +302,10 @@ def test_closing_disarms_a_session_and_leaves_what_is_known_of_it(client, switch
 def test_a_session_closed_while_it_is_looked_at_is_not_armed_again(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe)
-    [seen] = switchboard.due(10)
+    [seen] = switchboard.armed.due(10)
     client.execute_command(*close_call(scribe.member).command)
-    switchboard.settle_wait(seen, 0)
-    assert switchboard.counts().armed == 0
+    switchboard.armed.settle([waits(seen, 0)])
+    assert switchboard.figures.counts().armed == 0
 
 
 def test_a_process_that_goes_does_not_close_what_another_has_published_since(client, switchboard, scribe):
@@ -237,7 +313,7 @@ def test_a_process_that_goes_does_not_close_what_another_has_published_since(cli
     publish(client, scribe, 1, incarnation="gone")
     publish(client, scribe, 1, incarnation="next")
     assert client.execute_command(*close_call(scribe.member, "gone").command) == 0
-    assert len(switchboard.due(10)) == 1
+    assert len(switchboard.armed.due(10)) == 1
     assert client.execute_command(*close_call(scribe.member, "next").command) == 1
 
 
@@ -272,16 +348,16 @@ def test_a_damaged_summary_is_left_out_and_named(client, switchboard, scribe):
 def test_bodies_that_come_too_late_for_their_job_have_the_watcher_look_again(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1, upload=True)
-    switchboard.settle_job(switchboard.due(10)[0], "key")
+    switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
     publish(client, scribe, 2, **with_bodies(scribe))
-    assert switchboard.due(10) == []
+    assert switchboard.armed.due(10) == []
     switchboard.failed(scribe.member, "key", "needs_bodies", counts=False)
-    assert len(switchboard.due(10)) == 1
+    assert len(switchboard.armed.due(10)) == 1
 
 
 def test_a_session_whose_bodies_are_still_missing_is_not_looked_at_again_for_them(client, switchboard, scribe):
     scribe.due_in_s = 0
     publish(client, scribe, 1, upload=True)
-    switchboard.settle_job(switchboard.due(10)[0], "key")
+    switchboard.armed.settle([waits_for(switchboard.armed.due(10)[0], "key")])
     switchboard.failed(scribe.member, "key", "needs_bodies", counts=False)
-    assert switchboard.due(10) == []
+    assert switchboard.armed.due(10) == []

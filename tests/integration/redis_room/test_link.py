@@ -18,7 +18,7 @@ def test_an_announced_session_is_published_with_its_bodies(link, switchboard):
     link.announce(scribe)
     assert link.flush(5)
     assert switchboard.bodies(scribe.member) == (0, scribe.heads[0], scribe.stored())
-    assert [armed.standing for armed in switchboard.due(10)] == [scribe.standing()]
+    assert [armed.standing for armed in switchboard.armed.due(10)] == [scribe.standing()]
 
 
 def test_a_session_below_its_upload_ratio_sends_counts_alone(link, switchboard):
@@ -102,7 +102,7 @@ def test_many_sessions_share_a_round_trip(link, switchboard):
         scribe.upload = False
         link.announce(scribe)
     assert link.flush(5)
-    assert switchboard.counts().armed == 300
+    assert switchboard.figures.counts().armed == 300
     assert link.counters().publishes == 300
 
 

@@ -43,7 +43,7 @@ def test_a_body_too_large_ends_the_upload_and_the_counts_go_on(link, switchboard
     assert link.flush(20)
     assert link.counters().refused_bodies == 1
     assert switchboard.bodies(scribe.member)[2] == scribe.stored()[:1]
-    assert [armed.standing for armed in switchboard.due(1)] == [scribe.standing()]
+    assert [armed.standing for armed in switchboard.armed.due(1)] == [scribe.standing()]
 
 
 def test_a_record_too_large_is_left_out_and_the_others_go(link, client):

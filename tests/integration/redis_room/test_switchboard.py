@@ -9,8 +9,9 @@ import redis
 
 from foldahead import keys
 from foldahead.calls import MAX_BODY_BYTES
+from foldahead_worker.figures import Counts
 from foldahead_worker.inbox import GROUP, Inbox
-from foldahead_worker.switchboard import MAX_EVENTS, Counts, Switchboard
+from foldahead_worker.switchboard import MAX_EVENTS, Switchboard
 from tests.correspondence import Scribe, a_ready, a_record
 from tests.integration.redis_room.calling import publish, with_bodies, with_records
 
@@ -35,10 +36,10 @@ def test_a_server_that_lost_the_library_gets_it_again(client, switchboard, scrib
 def test_a_session_can_be_looked_at_whether_it_is_armed_or_not(client, switchboard, scribe):
     scribe.due_in_s = None
     publish(client, scribe, 7)
-    seen = switchboard.look(scribe.member)
+    seen = switchboard.armed.look(scribe.member)
     assert seen is not None
     assert (seen.n, seen.standing) == (7, scribe.standing())
-    assert switchboard.look("acme/other") is None
+    assert switchboard.armed.look("acme/other") is None
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,9 @@ def test_an_entry_is_given_to_one_watcher_until_it_is_acknowledged(client, switc
     publish(client, scribe, **with_records(a_record()))
     [entry] = switchboard.inbox.read("one", 10, 50)
     assert switchboard.inbox.read("two", 10, 50) == []
-    assert switchboard.counts().inbox_pending == 1
+    assert switchboard.figures.counts().inbox_pending == 1
     switchboard.inbox.acknowledge([entry.entry_id])
-    assert switchboard.counts().inbox_pending == 0
+    assert switchboard.figures.counts().inbox_pending == 0
 
 
 def test_what_a_dead_watcher_left_lying_goes_to_another(client, switchboard, scribe):
@@ -86,7 +87,7 @@ def test_what_a_dead_watcher_left_lying_goes_to_another(client, switchboard, scr
 
 def test_reports_from_before_the_first_watcher_are_read_too(client, switchboard, scribe):
     publish(client, scribe, events=[(1, b'"early"')])
-    assert switchboard.counts().inbox_lag == 1
+    assert switchboard.figures.counts().inbox_lag == 1
     assert [entry.data for entry in switchboard.inbox.read("w", 10, 50)] == [b'"early"']
 
 
@@ -99,7 +100,7 @@ def test_an_entry_of_an_unknown_kind_is_left_to_a_newer_watcher(client, switchbo
     publish(client, scribe, events=[(1, b"{}")])
     client.xadd(keys.INBOX_STREAM, {"kind": "tomorrow", "member": "a/b", "id": "", "data": ""})
     assert [entry.kind for entry in switchboard.inbox.read("w", 10, 50)] == ["event"]
-    assert switchboard.counts().inbox_pending == 2
+    assert switchboard.figures.counts().inbox_pending == 2
 
 
 def test_the_stream_of_events_is_capped(client, switchboard):
@@ -114,10 +115,10 @@ def test_the_stream_of_events_is_capped(client, switchboard):
 
 
 def test_the_counts_say_what_waits_where(client, switchboard, scribe):
-    assert switchboard.counts() == Counts(armed=0, restores=0, inbox=0, inbox_lag=0, inbox_pending=0, events=0)
+    assert switchboard.figures.counts() == Counts(armed=0, restores=0, inbox=0, inbox_lag=0, inbox_pending=0, events=0)
     publish(client, scribe, events=[(1, b"{}")])
     switchboard.add_event(b"{}")
-    assert switchboard.counts() == Counts(armed=1, restores=0, inbox=1, inbox_lag=1, inbox_pending=0, events=1)
+    assert switchboard.figures.counts() == Counts(armed=1, restores=0, inbox=1, inbox_lag=1, inbox_pending=0, events=1)
 
 
 def test_restored_summaries_and_records_stay_within_their_bounds(client, switchboard, scribe):

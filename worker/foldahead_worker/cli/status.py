@@ -44,7 +44,7 @@ def _state() -> dict[str, Any]:
     make_state_directory()
     client = reach_redis(settings)
     loaded = has_library(client)
-    counts: dict[str, Any] = msgspec.to_builtins(Switchboard(client).counts())
+    counts: dict[str, Any] = msgspec.to_builtins(Switchboard(client).figures.counts())
     store = open_store(settings.database_url)
     now_ms = time.time_ns() // 1_000_000
     numbers = numbers_of(store, now_ms)

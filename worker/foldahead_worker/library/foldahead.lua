@@ -10,6 +10,7 @@ local WIRE = '1'
 local SESSION_TTL_S = 7 * 24 * 3600
 local RENEW_MS = 3600 * 1000 -- the TTL of a session's keys is set anew at most so often
 local RESTORE_TTL_S = 3600
+local HINT_TTL_S = 60
 local JOB_RECHECK_MS = 60 * 1000 -- a job not heard of for so long is looked at again: a lost step repeats itself
 local MAX_BODY = 8 * 1024 * 1024
 local MAX_PUBLISH = 64 * 1024 * 1024
@@ -367,8 +368,8 @@ end
 
 -- Looks at a whole publish before anything is written: nothing is undone in Redis.
 local function bad_publish(keys, args, given)
-  if #keys ~= 7 or not given then
-    return refuse('malformed: fold_publish takes 7 keys and arguments as docs/wire.md says')
+  if #keys ~= 8 or not given then
+    return refuse('malformed: fold_publish takes 8 keys and arguments as docs/wire.md says')
   end
   local total = 0
   for at = 1, #args do
@@ -395,6 +396,15 @@ local function read_for_publish(state)
   }
 end
 
+-- Wakes a watcher that has nothing to do. One word is enough for any number of sessions, and it may be lost: watchers
+-- look from time to time all the same.
+local function hint(seen, hints, now)
+  if wants(seen, now) and tonumber(seen.due) == 0 and redis.pcall('LLEN', hints) == 0 then
+    redis.call('RPUSH', hints, '1')
+    redis.call('EXPIRE', hints, HINT_TTL_S)
+  end
+end
+
 local function apply(keys, args, seen, now)
   redis.call('HSET', keys[1], 'inc', args[3], 'n', args[4], 'standing', args[5], 'messages', args[6], 'head', args[7],
     'due', args[8], 'urgent', args[9], 'upload', args[10], 'at_ms', whole(now))
@@ -402,6 +412,7 @@ local function apply(keys, args, seen, now)
   seen.due, seen.urgent = args[8], args[9]
   if not wanted_nothing then -- what wants nothing is in no armed set
     arm(seen, keys[5], args[2], now)
+    hint(seen, keys[8], now)
   end
 end
 
@@ -450,10 +461,14 @@ local function publish(keys, args)
     return refused
   end
   local changed = not seen.rev or #given.records > 0
-  return answer(changed and fields(state, TOLD) or seen, keys[3], keys[4], keys[7], member, {
+  local told = answer(changed and fields(state, TOLD) or seen, keys[3], keys[4], keys[7], member, {
     wanted = args[10] == '1' and wanted(state, bodies, tonumber(args[6]), args[7], given.anchors) or '',
     mark = known_mark, ready = given.ready,
   })
+  if args[8] ~= '' and #told[9] > 0 then -- who hears of a summary just now says anew whether it wants another
+    redis.call('ZREM', keys[5], member)
+  end
+  return told
 end
 
 -- The other calls of an agent -----------------------------------------------------------------------------------
@@ -528,6 +543,7 @@ local function close(keys, args)
     return 0
   end
   redis.call('HSET', keys[1], 'due', '', 'job', '')
+  redis.call('HINCRBY', keys[1], 'ended', 1)
   revise(keys[1])
   redis.call('ZREM', keys[2], args[2])
   report(keys[3], args[2], 'close', '', '')
@@ -553,10 +569,12 @@ end
 
 -- The calls of the server side ------------------------------------------------------------------------------------
 
-local SETTLE_READS = { 'inc', 'n', 'due', 'job', 'job_at', 'urgent', 'job_urgent' }
+local SETTLE_READS = { 'inc', 'n', 'due', 'job', 'job_at', 'urgent', 'job_urgent', 'ended' }
 
--- KEYS state ready armed; ARGV version member incarnation n action value urgent
+-- KEYS state ready armed; ARGV version member incarnation n action value urgent ended
 -- action: job (value: cache key), wait (value: ms), drop. Returns whether the state is still the one that was seen.
+-- A job that ended while it was settled would be waited for in vain: where anything ended since the session was seen,
+-- no job is noted, and the session stays armed for another look.
 local function settle(keys, args)
   local bad = wrong_version(args)
   if bad then
@@ -569,7 +587,9 @@ local function settle(keys, args)
   end
   local seen, now = fields(state, SETTLE_READS), now_ms()
   local same = seen.inc == args[3] and seen.n == args[4]
-  if action == 'job' then
+  if action == 'job' and (seen.ended or '') ~= args[8] then
+    return same and 1 or 0
+  elseif action == 'job' then
     if redis.call('HEXISTS', ready, value) == 0 then
       seen.job, seen.job_at, seen.job_urgent = value, now, args[7]
       redis.call('HSET', state, 'job', value, 'job_at', whole(now), 'job_urgent', args[7], 'failed', '')
@@ -629,8 +649,11 @@ local function failed(keys, args)
   if bad then
     return bad
   end
-  local job = redis.call('HGET', keys[1], 'job')
-  if not job or job ~= args[2] then
+  if redis.call('EXISTS', keys[1]) == 0 then
+    return 0
+  end
+  redis.call('HINCRBY', keys[1], 'ended', 1)
+  if field(keys[1], 'job') ~= args[2] then
     return 0
   end
   redis.call('HSET', keys[1], 'job', '', 'failed', args[3])

@@ -99,7 +99,10 @@ def want(store: Store, wish: Want, now_ms: int) -> Wanted:
 
 
 def want_batch(store: Store, wishes: Sequence[Want], now_ms: int) -> tuple[Wanted, ...]:
-    """Opens a job and a waiter for each wish that has none, 500 in a transaction; answers in order."""
+    """Opens a job and a waiter for each wish that has none, 500 in a transaction; answers in order.
+
+    A job that it opens counts as sent: whoever opens it wakes a worker, and if that is lost, the sweeper does.
+    """
     answers: list[Wanted] = []
     for some in chunks(wishes):
         with store.writing() as connection:
@@ -217,7 +220,7 @@ def _new_row(key: tuple[str, str], wish: Want, now_ms: int) -> dict[str, object]
         "error_class": "",
         "created_at_ms": now_ms,
         "updated_at_ms": now_ms,
-        "sent_at_ms": 0,
+        "sent_at_ms": now_ms,
     }
 
 
@@ -228,8 +231,8 @@ def _locked(connection: Connection, keys: list[tuple[str, str]]) -> dict[tuple[s
 
 
 def _save(connection: Connection, changed: list[tuple[Job, bool]], now_ms: int) -> None:
-    """Writes jobs back; one that is open again forgets its failure and wants a new wake-up."""
-    for opened, fresh in ((True, {"sent_at_ms": 0, "reason": "", "error_class": ""}), (False, {})):
+    """Writes jobs back; one that is open again forgets its failure."""
+    for opened, fresh in ((True, {"sent_at_ms": now_ms, "reason": "", "error_class": ""}), (False, {})):
         rows = [_changes(job) for job, is_open in changed if is_open is opened]
         statement = update(jobs).where(jobs.c.id == bindparam("job_id")).values(fresh | {"updated_at_ms": now_ms})
         if rows:

@@ -59,15 +59,19 @@ def models_named(store: Store) -> set[str]:
 
 
 def labels_of(store: Store, job_ids: Sequence[int]) -> dict[int, str]:
-    """Each job in a few words for people: workspace/session, urgency, kind, messages; never content."""
+    """`label_of` each job."""
     labels: dict[int, str] = {}
     for some in chunks(job_ids):
         with store.reading() as connection:
             for job in all_of(connection, _named(some), _Named):
-                more = f" +{job.sessions - 1}" if job.sessions > 1 else ""
-                who = f"{job.workspace}/{job.session}{more}"
-                labels[job.id] = f"{who} {job.urgency} {job.kind}, {job.messages} messages, {job.model}"
+                session = f"{job.session} +{job.sessions - 1}" if job.sessions > 1 else job.session
+                labels[job.id] = label_of(job.workspace, session, job.urgency, job.kind, job.messages, job.model)
     return labels
+
+
+def label_of(workspace: str, session: str, urgency: str, kind: str, messages: int, model: str) -> str:
+    """A job in a few words for people; never content."""
+    return f"{workspace}/{session} {urgency} {kind}, {messages} messages, {model}"
 
 
 class _Named(Struct, frozen=True, kw_only=True):

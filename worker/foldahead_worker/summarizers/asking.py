@@ -47,11 +47,12 @@ class Asking(Struct, frozen=True, kw_only=True):
     prompt_tokens: int
 
 
-def most_of(room: Room, prompt_tokens: int) -> Cost:
-    """What a call can cost whose prompt is estimated at so many tokens."""
+def most_of(room: Room, prompt_tokens: int, *, writes_cache: bool = False) -> Cost:
+    """What a call can cost whose prompt is estimated at so many tokens; with a cache breakpoint it may be written."""
     input_tokens = int(prompt_tokens * TOKENS_AT_MOST) + FRAMING_TOKENS
     price = room.model.price_at(input_tokens)
-    picodollars = 0 if price is None else price.picodollars(input_tokens=input_tokens, output_tokens=room.max_tokens)
+    read = {"cache_write_tokens": input_tokens} if writes_cache else {"input_tokens": input_tokens}
+    picodollars = 0 if price is None else price.picodollars(**read, output_tokens=room.max_tokens)
     return Cost(picodollars=picodollars, input_tokens=input_tokens, output_tokens=room.max_tokens)
 
 

@@ -37,6 +37,7 @@ from foldahead_worker.summarizers.protocol import (
 MOST_REQUEST_BYTES = 31 * 1024 * 1024
 """The API refuses requests of 32 MB."""
 MOST_INSTRUCTIONS_CHARS = 16_384
+_CACHEABLE = ("text", "image", "document", "tool_use", "tool_result")
 LEAST_ANSWER_TOKENS = 4_096
 """The server's own prompt asks for no length: a block that is cut off was paid for in vain."""
 
@@ -86,7 +87,9 @@ class NativeSummarizer:
             raise SummarizerError(unknown_model(request.model), code="unknown_model")
         if not model.compacts:
             raise SummarizerError(f"{request.model} writes no compaction blocks", code="compaction_not_supported")
-        max_tokens = min(model.output_tokens, max(LEAST_ANSWER_TOKENS, request.max_tokens))
+        budget = span.envelope.thinking.get("budget_tokens") if span.envelope and span.envelope.thinking else 0
+        answer = max(LEAST_ANSWER_TOKENS, request.max_tokens) + (budget if isinstance(budget, int) else 0)
+        max_tokens = min(model.output_tokens, answer)
         transcript = model.window_tokens - max_tokens
         return Room(name=known_by(request.model), model=model, transcript_tokens=transcript, max_tokens=max_tokens)
 
@@ -99,7 +102,7 @@ class NativeSummarizer:
         tokens = sum(map(estimate, span.messages)) + estimate_text(span.parent_text) + _envelope_tokens(envelope)
         if fault := _fault_of(body, size, tokens, room):
             raise SummarizerError(fault, code="not_compactable", too_large=size > MOST_REQUEST_BYTES)
-        return Asking(body=body, most=most_of(room, tokens), prompt_tokens=tokens)
+        return Asking(body=body, most=most_of(room, tokens, writes_cache=True), prompt_tokens=tokens)
 
 
 def sendable(span: Span) -> list[Any]:
@@ -132,15 +135,26 @@ def _body(span: Span, room: Room, envelope: Envelope, messages: list[Any]) -> di
     body: dict[str, Any] = {
         "model": room.name,
         "max_tokens": room.max_tokens,
-        "messages": messages,
+        "messages": _with_breakpoint(messages) if messages else messages,
         "betas": list(dict.fromkeys([*envelope.betas, COMPACT_BETA])),
         "compaction": compaction,
     }
-    if envelope.system is not None:
-        body["system"] = envelope.system
-    if envelope.tools is not None:
-        body["tools"] = envelope.tools
+    given = {"system": envelope.system, "tools": envelope.tools, "thinking": envelope.thinking}
+    body |= {name: value for name, value in given.items() if value is not None}
+    if envelope.effort is not None:
+        body["output_config"] = {"effort": envelope.effort}
     return body
+
+
+def _with_breakpoint(messages: list[Any]) -> list[Any]:
+    """The messages with a cache breakpoint at their end: the session's own requests had the same beginning, so that
+    nearly all of it is read from the provider's cache."""
+    *before, last = messages
+    content = last["content"]
+    blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+    if not blocks or blocks[-1].get("type") not in _CACHEABLE:
+        return messages
+    return [*before, {**last, "content": [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]}]
 
 
 def _envelope_tokens(envelope: Envelope) -> int:

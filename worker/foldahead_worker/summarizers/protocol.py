@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from foldahead.core.envelope import Envelope
 from foldahead.core.messages import Message
+from foldahead.core.prompt import Prompt
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead.errors import FoldaheadError
 
@@ -29,6 +30,8 @@ class Span(Struct, frozen=True, kw_only=True):
     """`native`: what the session's requests hold besides."""
     tighter: bool = False
     """The one retry: say that the last answer was too long or not usable."""
+    prompts: tuple[Prompt, ...] = ()
+    """What the forecast for this span was made from, so that it is not made again."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -54,6 +57,8 @@ class Forecast(Struct, frozen=True, kw_only=True):
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    prompts: tuple[Prompt, ...] = ()
+    """Of the calls for the span's parts: a rendered span, which takes milliseconds and is needed to know its size."""
 
 
 class Limit(Struct, frozen=True):

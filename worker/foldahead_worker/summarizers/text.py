@@ -59,15 +59,16 @@ class TextSummarizer:
 
     def forecast(self, span: Span) -> Forecast:
         room = room_for(span, self._models)
-        leaves = _split(span, room.transcript_tokens)
-        sizes = [estimate_text(prompt.text) for prompt in _leaf_prompts(span, leaves)]
-        sizes += _fold_sizes(span, len(leaves), room)
+        prompts = _leaf_prompts(span, room.transcript_tokens)
+        sizes = [estimate_text(prompt.text) for prompt in prompts]
+        sizes += _fold_sizes(span, len(prompts), room)
         once = sum((most_of(room, size) for size in sizes), Cost())
         return Forecast(
             picodollars=2 * once.picodollars,  # the one retry asks for all of it again
             calls=len(sizes),
             input_tokens=sum(sizes),
             output_tokens=len(sizes) * span.request.length_target_tokens,
+            prompts=prompts,
         )
 
     def summarise(self, span: Span, check: Check) -> Answer:
@@ -104,21 +105,22 @@ def room_for(span: Span, models: Mapping[str, Model]) -> Room:
 def _cut_finer(span: Span, room: Room, asker: Asker) -> Reply:
     """The reply; where the provider finds a prompt too long after all, from leaves of half the size."""
     most_tokens = room.transcript_tokens
+    prompts = () if span.tighter else span.prompts
     for _ in range(HALVINGS):
         try:
-            return _written(span, most_tokens, asker)
+            return _written(span, prompts or _leaf_prompts(span, most_tokens), most_tokens, asker)
         except SummarizerError as error:
             if not error.too_large or most_tokens < 2 * LEAST_LEAF_TOKENS:
                 raise
-            most_tokens = min(most_tokens, sum(map(estimate, span.messages))) // 2
-    return _written(span, max(LEAST_LEAF_TOKENS, most_tokens), asker)
+            most_tokens, prompts = min(most_tokens, sum(map(estimate, span.messages))) // 2, ()
+    most_tokens = max(LEAST_LEAF_TOKENS, most_tokens)
+    return _written(span, _leaf_prompts(span, most_tokens), most_tokens, asker)
 
 
-def _written(span: Span, most_tokens: int, asker: Asker) -> Reply:
-    """One reply for the span. A note of a part that may not be stored ends the work: it is the reply."""
-    leaves = _split(span, most_tokens)
-    replies = asker.ask(_leaf_prompts(span, leaves))
-    if len(leaves) == 1:
+def _written(span: Span, prompts: Sequence[Prompt], most_tokens: int, asker: Asker) -> Reply:
+    """One reply for the span, from those of its parts. One that may not be stored ends the work: it is the reply."""
+    replies = asker.ask(prompts)
+    if len(prompts) == 1:
         return replies[0]
     notes = [span.parent_text] if span.parent_text else []
     while True:
@@ -148,10 +150,12 @@ def _split(span: Span, most_tokens: int) -> tuple[tuple[Message, ...], ...]:
     return leaves if len(leaves) == 1 else split_span(span.messages, cap, most_tokens)
 
 
-def _leaf_prompts(span: Span, leaves: Sequence[Sequence[Message]]) -> list[Prompt]:
+def _leaf_prompts(span: Span, most_tokens: int) -> tuple[Prompt, ...]:
+    """The prompts for the span in parts of `most_tokens` at most: one where it fits whole."""
+    leaves = _split(span, most_tokens)
     request, count = span.request, len(leaves)
     length = request.length_target_tokens if count == 1 else _note_tokens(request, count)
-    return [
+    return tuple(
         build_prompt(
             leaf,
             nonce=nonce_of(request),
@@ -163,7 +167,7 @@ def _leaf_prompts(span: Span, leaves: Sequence[Sequence[Message]]) -> list[Promp
             part=Part(number, count) if count > 1 else None,
         )
         for number, leaf in enumerate(leaves, 1)
-    ]
+    )
 
 
 def _fold_prompt(span: Span, notes: Sequence[str], *, last: bool) -> Prompt:

@@ -58,9 +58,15 @@ _NAME = (
 )
 # What most of a text is, and where no reference can begin or stand: runs of plain words and what parts them.
 # Passed over in one match, rather than trying every rule at every letter: less than half the time.
-_PLAIN = r"(?:[A-Z]?[a-z]{0,40}+[\s,;()=\"'{}]++)++"
-_WITHOUT_NAMES = re.compile(f"{_PLAIN}|{_EXACT}")
-_WITH_NAMES = re.compile(f"{_PLAIN}|{_EXACT}|{_NAME}")
+_NO_BEGINNING = r"[^\w.@+\-\[\]/~#$€£`]"
+_PLAIN = (
+    r"(?:[A-Z]?[a-z]{0,40}+(?:[\s,;()=\"'{}<>|*!?&%^]|:(?![/\\])|\.(?=\s))"  # no scheme, no drive, no file
+    rf"{_NO_BEGINNING}*+)++"
+)
+# No rule begins within a word either, so a word at which none did is passed over whole.
+_REST = rf"\w++(?:{_PLAIN})?"
+_WITHOUT_NAMES = re.compile(f"{_PLAIN}|{_EXACT}|{_REST}")
+_WITH_NAMES = re.compile(f"{_PLAIN}|{_EXACT}|{_NAME}|{_REST}")
 _KIND = {
     "url": "url",
     "path": "file",
@@ -77,7 +83,9 @@ _KIND = {
     "name": "name",
 }
 _LINE_NUMBER = re.compile(rf"(\.(?:{_EXTENSIONS}))[-:][0-9].*$")  # as grep prints: a.go-12-, a.go:12
-_HAS_EXTENSION = re.compile(rf"\.(?:{_EXTENSIONS})$|^(?:Makefile|Dockerfile|Procfile)$", re.IGNORECASE)
+_KNOWN_EXTENSIONS = frozenset(_EXTENSIONS.split("|"))
+_KNOWN_NAMES = frozenset({"makefile", "dockerfile", "procfile"})
+_FILE = re.compile(rf"\.(?:{_EXTENSIONS})$|^(?:Makefile|Dockerfile|Procfile)$", re.IGNORECASE)
 _DATE_OR_RATIO = re.compile(r"[0-9.\-/]+$")
 _NO_REFERENCE = re.compile(
     r"#(?:([0-9])\1\1|[0-9]{6})$|/dev/null$|/usr/bin/env$|/bin/(?:ba|z)?sh$"
@@ -103,33 +111,43 @@ def entities_in(text: str, *, names: bool = True) -> list[Entity]:
     """The exact references of a text in order, each once, at most `MOST_PER_TEXT`. `names`: of code, too."""
     found: dict[str, Entity] = {}
     for match in (_WITH_NAMES if names else _WITHOUT_NAMES).finditer(scanned(text)):
-        if (entity := _entity(match)) and entity.text not in found:
-            found[entity.text] = entity
-            if len(found) >= MOST_PER_TEXT:
-                break
+        group = match.lastgroup
+        if group is None or not (value := _value(group, match[0])) or value in found:
+            continue
+        found[value] = Entity("route" if value.endswith("/") else _KIND[group], value)
+        if len(found) >= MOST_PER_TEXT:
+            break
     return list(found.values())
 
 
-def _entity(match: "re.Match[str]") -> Entity | None:
-    group = match.lastgroup
-    if group is None:
-        return None
-    value = match[0].strip("`").rstrip(".,;:!?'\"*-$")
-    if group == "url" and match[0].endswith(":"):
-        return None  # what follows is a mark of a redacted secret
+def _value(group: str, matched: str) -> str:
+    """What is kept of a match; empty when it is no reference after all."""
+    # An expression is asked only where its answer is open: there are thousands of matches in a span.
+    value = matched.strip("`").rstrip(".,;:!?'\"*-$")
+    if group == "url" and matched.endswith(":"):
+        return ""  # what follows is a mark of a redacted secret
     if group in ("path", "file"):
-        value = _LINE_NUMBER.sub(r"\1", value)
+        if "-" in value or ":" in value:
+            value = _LINE_NUMBER.sub(r"\1", value)
         if group == "path" and not _is_path(value):
-            return None
-    if not 2 < len(value) <= LONGEST_CHARS or _NO_REFERENCE.match(value):
-        return None
-    return Entity("route" if value.endswith("/") else _KIND[group], value)
+            return ""
+    if not 2 < len(value) <= LONGEST_CHARS or (value[0] in "/#" and _NO_REFERENCE.match(value)):
+        return ""
+    return value
 
 
 def _is_path(value: str) -> bool:
     """A path, no ratio, date or either/or: it ends in a known extension, is rooted, or is deep."""
-    if _DATE_OR_RATIO.match(value):
+    if not value or (value[-1] in "0123456789.-/" and _DATE_OR_RATIO.match(value)):
         return False
-    name = value.rstrip("/").rpartition("/")[2]
-    rooted = value.startswith(("/", "~/", "./", "../")) or value[1:3] in (":\\", ":/")
-    return bool(_HAS_EXTENSION.search(name)) or (rooted and value.count("/") > 1) or value.count("/") > 2
+    deep = value.count("/")
+    if deep > 2 or _is_file(value.rstrip("/").rpartition("/")[2]):
+        return True
+    return deep > 1 and (value.startswith(("/", "~/", "./", "../")) or value[1:3] in (":\\", ":/"))
+
+
+def _is_file(name: str) -> bool:
+    if not name.isascii():
+        return bool(_FILE.search(name))  # which knows more ways to write a letter than `lower`
+    name = name.lower()
+    return name.rpartition(".")[2] in _KNOWN_EXTENSIONS if "." in name else name in _KNOWN_NAMES

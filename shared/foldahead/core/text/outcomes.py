@@ -4,6 +4,8 @@ What tools print is data. It is quoted, shortened, and lines in it that read lik
 """
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 from foldahead.core.messages import Result, text_of
 from foldahead.core.redact import redact
@@ -34,12 +36,23 @@ _FAILED_LINE = re.compile(
     r"|No such file|[Cc]annot|undefined|Unable|[Ff]ailed|E[0-9]{3,5})\b).{0,160}",
     re.MULTILINE,
 )
+_FAILED_CUES = (
+    *("Error", "error", "ERROR", "Exception", "Traceback", "FAIL", "ailed", "fatal", "FATAL", "panic", "enied"),
+    *("ot found", "No such file", "annot", "undefined", "Unable"),
+)
+_FAILED_CUE = re.compile(r"E[0-9]{3}")
 _TEST_LINE = re.compile(
     r"^.{0,120}?(?:\b\d+ (?:passed|failed|passing|failing|tests?|examples?|errors?|skipped|failures?)\b"
     r"|\bTests?(?: Suites)?:\s|^ok\s+\S+|^(?:---\s)?FAIL\b|^PASS\b|\bRan \d+ tests?"
     r"|BUILD (?:SUCCESS|FAIL)\w*|test result:|\bOK \(|^OK$|All checks passed|Finished in).{0,120}",
     re.MULTILINE,
 )
+_TEST_CUES = (
+    *("FAIL", "PASS", "Ran ", "BUILD ", "OK", "Test:", "Tests:", " Suites:", "test result:", "All checks passed"),
+    *("Finished in", "\nok"),
+)
+_TEST_CUE = re.compile(r"\d (?:passed|failed|passing|failing|test|example|error|skipped|failure)")
+_TRACEBACK_CUES = ("Traceback", "panic: ", "npm ERR!")
 _EXIT = re.compile(r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|return code|Exit code)\W{1,3}(-?\d{1,3})\b")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\)|^panic: |^npm ERR!", re.MULTILINE)
 _ENVELOPE = re.compile(r"<returncode>0</returncode>\s*|</?output>\s*")
@@ -78,12 +91,20 @@ def result_text(result: Result) -> str:
 
 
 def _failures(text: str, most: int) -> list[str]:
-    found: list[str] = []
-    for match in _FAILED_LINE.finditer(text):
-        found.append(match[0])
-        if len(found) == most:
-            break
-    return found
+    return list(islice(_failed_lines(text), most))
+
+
+def _failed_lines(text: str) -> Iterator[str]:
+    """Lines that tell a failure. The expression tries every place of a line: not where no cue of it stands."""
+    if any(cue in text for cue in _FAILED_CUES) or _FAILED_CUE.search(text):
+        yield from (match[0] for match in _FAILED_LINE.finditer(text))
+
+
+def _test_lines(text: str) -> list[str]:
+    """Lines that tell how tests went."""
+    if text.startswith("ok") or any(cue in text for cue in _TEST_CUES) or _TEST_CUE.search(text):
+        return [match[0] for match in _TEST_LINE.finditer(text)]
+    return []
 
 
 def _state(result: Result, text: str, step: Step) -> str:
@@ -102,9 +123,9 @@ def _state(result: Result, text: str, step: Step) -> str:
         return (
             "ok" if step.kind == "look" and exit_code[1] == "1" and len(text) < 80 else "failed"
         )  # grep found nothing
-    if step.kind == "run" and _TRACEBACK.search(text):
+    if step.kind == "run" and any(cue in text for cue in _TRACEBACK_CUES) and _TRACEBACK.search(text):
         return "failed"  # an exit code of 0 may be that of a pipe's last command
-    if step.kind == "run" and (tests := _TEST_LINE.findall(text)):
+    if step.kind == "run" and (tests := _test_lines(text)):
         return "failed" if any("fail" in line.lower() and not _GOOD.search(line) for line in tests) else "ok"
     if (
         text.lstrip()[:40]
@@ -117,18 +138,14 @@ def _state(result: Result, text: str, step: Step) -> str:
 
 def _gist(step: Step, text: str) -> str:
     """The line or two of a result that tell how it went; nothing where the state says it all."""
+    if step.state == "rejected" or (step.state != "failed" and step.kind in ("edit", "plan")):
+        return ""
     text = without_orders(_ENVELOPE.sub("", text).strip())
-    if step.state == "rejected":
-        return ""
     if step.state == "failed":
-        return ends_of(
-            one_line(" | ".join(_unique(_TEST_LINE, text, 2) + _unique(_FAILED_LINE, text, 2)) or text[:400]),
-            GIST_CHARS,
-        )
-    if step.kind == "run" and (tests := _unique(_TEST_LINE, text, 3)):
+        told = _unique(_test_lines(text), 2) + _unique(list(_failed_lines(text)), 2)
+        return ends_of(one_line(" | ".join(told) or text[:400]), GIST_CHARS)
+    if step.kind == "run" and (tests := _unique(_test_lines(text), 3)):
         return shorten(one_line(" | ".join(shorten(line, LINE_CHARS) for line in tests)), GIST_CHARS)
-    if step.kind in ("edit", "plan"):
-        return ""
     if step.kind == "look":
         return _looked_up(step, text)
     if text[:1] in "{[":
@@ -148,5 +165,5 @@ def _looked_up(step: Step, text: str) -> str:
     return one_line(text) if len(text) <= SHORT_LOOK_CHARS and "\n" not in text.strip() else ""
 
 
-def _unique(pattern: "re.Pattern[str]", text: str, most: int) -> list[str]:
-    return list(dict.fromkeys(match[0].strip() for match in list(pattern.finditer(text))[-40:]))[:most]
+def _unique(lines: list[str], most: int) -> list[str]:
+    return list(dict.fromkeys(line.strip() for line in lines[-40:]))[:most]

@@ -4,10 +4,15 @@ Every alternative is anchored on something rare (a token's own prefix, a keyword
 run of word characters, and every repetition is bounded or possessive: the scan is linear in the text whatever
 the text is. Groups: `token` and `webhook` are secrets by themselves, `block` is a private key; what stands in
 another group is judged by `redact`, since `password = ask()` is code and no secret.
+
+`secret_places` knows where each of them can begin: a format that is added here is added there.
 """
 
 import re
 
+SHORTEST_TOKEN_CHARS = 15
+"""Of `_PREFIXED`, counted from its beginning as far as letters, digits, dashes, dots and `=` go; three kinds that have
+others early on have an anchor of their own in `secret_places`."""
 # Tokens that carry their maker's prefix (sources: the makers' documentation of their token formats).
 _PREFIXED = "|".join(
     (

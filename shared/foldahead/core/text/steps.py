@@ -14,6 +14,8 @@ from foldahead.core.text.entities import scanned
 from foldahead.core.text.words import ends_of, one_line, shorten
 
 LABEL_CHARS = 200
+COMMAND = "$ "
+"""How the label of a step begins that ran a command."""
 OPEN_LABEL_CHARS = 800
 SHORT_ARGUMENT_CHARS = 600
 _EDITS = re.compile(
@@ -105,6 +107,16 @@ def step_of(call: Call, at: int) -> Step:
     )
 
 
+def command_label(call: Call) -> str:
+    """The label of a call's step where it runs a command; empty for any other."""
+    command = _first(_arguments(call.arguments), _COMMAND_KEYS)
+    return _command_label(command) if command else ""
+
+
+def _command_label(command: str) -> str:
+    return f"{COMMAND}{shorten(redact(one_line(command)), LABEL_CHARS)}"
+
+
 def argument_texts(call: Call) -> tuple[str, str]:
     """A call's short arguments and its long ones, each as one text, secrets redacted."""
     short: list[str] = []
@@ -156,7 +168,7 @@ def _kind(name: str, command: str, arguments: dict[str, Any]) -> str:
 
 def _label(name: str, arguments: dict[str, Any], path: str, command: str, kind: str) -> str:
     if command:
-        return f"$ {shorten(redact(one_line(command)), LABEL_CHARS)}"
+        return _command_label(command)
     if kind == "plan":
         return _plan(arguments)
     if path and kind in ("edit", "look"):

@@ -6,6 +6,8 @@ Dutch, Russian, Chinese, Japanese, Korean. They only rank: what the user said is
 
 import re
 
+from foldahead.core.text.anchors import folded
+
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]{0,2}\s+(?=[^\s.a-z])|(?<=[。！？])|\n+")
 _BLANKS = re.compile(r"\s+")
 _BULLET = re.compile(r"^(?:[-*•>#]{1,6}|\d{1,2}[.)])\s+")
@@ -55,17 +57,36 @@ PLAN = re.compile(
     r"|als n\u00e4chstes|ensuite|luego|ahora)\b|сейчас|далее|接下来|接下來|下一步|然后|次に|다음",
     re.IGNORECASE,
 )
-ORDER_IN_DATA = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier|all|your|the|any)\b"
-    r"|^\W{0,8}(?:system|assistant|user|human|developer|important)\W{0,4}:"
-    r"|\bthe user (?:now )?(?:wants|asks|asked|said|says|would like|has (?:asked|approved))|\byou (?:must"
-    r"|should|are now|have to|need to|will|can now)\b.{0,24}\b(?:run|execute|ignore|send|call|delete|tell"
-    r"|reply|respond|stop|now|approve|transfer|fetch|download|curl|output|reveal|forget)\b|\bnext step\s*:"
-    r"|\bnew (?:instructions?|task|goal)\b|</?(?:conversation|system|instructions?|user|assistant|prompt)\b"
-    r"|\bdo not (?:tell|mention|inform)|\|\s*(?:sh|bash|zsh)\b|\brm -rf\b"
-    r"|忽略.{0,10}(?:指令|说明|之前)|無視して|игнорир",
-    re.IGNORECASE | re.MULTILINE,
+_ORDERS = tuple(
+    (words, re.compile(expression, re.IGNORECASE | re.MULTILINE))
+    for words, expression in (
+        (
+            (b"ignore", b"disregard", b"forget", b"override"),
+            r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier|all|your|the|any)\b",
+        ),
+        (
+            (b"system", b"assistant", b"user", b"human", b"developer", b"important"),
+            r"^\W{0,8}(?:system|assistant|user|human|developer|important)\W{0,4}:",
+        ),
+        (
+            (b"the user ",),
+            r"\bthe user (?:now )?(?:wants|asks|asked|said|says|would like|has (?:asked|approved))",
+        ),
+        (
+            (b"you ",),
+            r"\byou (?:must|should|are now|have to|need to|will|can now)\b.{0,24}\b(?:run|execute|ignore|send|call"
+            r"|delete|tell|reply|respond|stop|now|approve|transfer|fetch|download|curl|output|reveal|forget)\b",
+        ),
+        ((b"next step",), r"\bnext step\s*:"),
+        ((b"new instruction", b"new task", b"new goal"), r"\bnew (?:instructions?|task|goal)\b"),
+        ((b"<",), r"</?(?:conversation|system|instructions?|user|assistant|prompt)\b"),
+        ((b"do not ",), r"\bdo not (?:tell|mention|inform)"),
+        ((b"|",), r"\|\s*(?:sh|bash|zsh)\b"),
+        ((b"rm -rf",), r"\brm -rf\b"),
+    )
 )
+"""How orders read that stand in data, each with words of which it has one."""
+_FOREIGN_ORDER = re.compile(r"忽略.{0,10}(?:指令|说明|之前)|無視して|игнорир", re.IGNORECASE)
 LEFT_OUT = "[… "
 """How every mark of ours begins that says how much was left out."""
 MARK_CHARS = 40
@@ -112,7 +133,15 @@ def is_prose(sentence: str) -> bool:
 
 def without_orders(text: str) -> str:
     """What a tool printed without the lines that read like orders; a mark where nothing else is left."""
-    if not ORDER_IN_DATA.search(text):
+    data = folded(text)
+    orders = [order for words, order in _ORDERS if any(word in data for word in words)]
+    if not text.isascii():
+        orders.append(_FOREIGN_ORDER)
+
+    def reads_like_one(said: str) -> bool:
+        return any(order.search(said) for order in orders)
+
+    if not reads_like_one(text):
         return text
-    kept = [line for line in text.splitlines() if not ORDER_IN_DATA.search(line)]
+    kept = [line for line in text.splitlines() if not reads_like_one(line)]
     return "\n".join(kept) if any(map(str.strip, kept)) else "[reads like an instruction: left out]"
