@@ -10,6 +10,7 @@ from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.cut import tail_start
 from foldahead.core.decide import Means, Start, decide
 from foldahead.core.dialects import get_dialect
+from foldahead.core.glancing import GlancingConversation
 from foldahead.core.ledger import ledger_of
 from foldahead.core.messages import Thinking
 from foldahead.core.plan import Plan
@@ -66,7 +67,8 @@ class Process:
         self.dialect = dialect
         self.policy = policy
         self.shelf = shelf
-        self.conversation = Conversation(get_dialect(dialect), policy)
+        self.conversation = GlancingConversation(get_dialect(dialect), policy)
+        self.conversation.prepare()
         self.refused: set[tuple[str, str]] = set()
 
     def exchange(self) -> None:
@@ -80,7 +82,10 @@ class Process:
 
     def view(self, history: list[Any], moment: Moment, *, broken: bool = False) -> list[Any]:
         before = as_json(history)
-        view = self.conversation.view(history, moment)
+        view = self.conversation.glance(history, moment.cold)
+        if view is None:
+            view = self.conversation.view(history, moment)
+        self.conversation.catch_up()
         assert as_json(history) == before, "the history was changed"
         self.check(history, view, broken=broken)
         return view
@@ -113,6 +118,7 @@ class Process:
         conversation.observe(history)
         conversation.growth.note(conversation.total_tokens() - before, 1.0)
         standing = conversation.standing()
+        conversation.prepare()
         decision = decide(standing, "w", MEANS)
         return decision.request if isinstance(decision, Start) else None
 

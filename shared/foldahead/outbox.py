@@ -41,6 +41,8 @@ class Outbox:
         self.lock = lock
         self.edit_noticed = False
         """A message was changed in place since it was seen: its body does not hash to its head any more."""
+        self.has_news = False
+        """There may be an answer to take in, or an edit was noticed."""
         self._workspace = workspace
         self._conversation = conversation
         self._on_event = on_event
@@ -50,6 +52,7 @@ class Outbox:
         self._encoded_of: list[Record] = []
         self._delta: wire.Delta | None = None
         self._envelope = Envelope()
+        self._heard_overrides: bytes | None = b""
         self._closed = False
 
     # -- the session's side ------------------------------------------------------------------------------------------
@@ -121,7 +124,7 @@ class Outbox:
             chunk = self._encoded_bodies(messages, ledger, start, upto)
             yield from zip(ledger.settled_heads[start + 1 :], chunk, strict=False)
             if len(chunk) < upto - start:
-                self.edit_noticed = True
+                self.edit_noticed = self.has_news = True
                 return
             start = upto
 
@@ -151,8 +154,15 @@ class Outbox:
         return taken
 
     def receive(self, answer: wire.Answer) -> None:
-        """Keep an answer for the next turn."""
-        self._answers.append(answer)
+        """Keep an answer for the next turn, if it says more than the last one and what the session has told."""
+        if answer.records and list(answer.records) == self._encoded:
+            answer = msgspec.structs.replace(answer, records=())
+        if len(self._answers) == _MOST_ANSWERS:
+            self._heard_overrides = None  # what is pushed out may be what said so
+        if answer.records or answer.ready or answer.overrides != self._heard_overrides:
+            self._heard_overrides = answer.overrides
+            self._answers.append(answer)
+            self.has_news = True
 
     def _look_ahead(self) -> None:
         """Look into the span message by message once the hard cap is near, so that `extract` is at hand there."""

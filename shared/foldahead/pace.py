@@ -18,14 +18,10 @@ class Pace:
         """Whether this session was published here, or its past was taken over."""
         return self._published_s is not None
 
-    @property
-    def idle_s(self) -> float:
-        """Seconds since the last request; 0 when there was none that is known of."""
-        return time.monotonic() - self._requested_s if self._requested_s is not None else 0.0
-
-    def note_request(self) -> None:
-        """A request is going out."""
-        self._requested_s = time.monotonic()
+    def note_request(self) -> float:
+        """A request is going out. Returns seconds since the last one; 0 when there was none that is known of."""
+        before_s, self._requested_s = self._requested_s, time.monotonic()
+        return self._requested_s - before_s if before_s is not None else 0.0
 
     def note_publish(self, total_tokens: int, growth: Growth) -> None:
         """A turn is over, with so many tokens in all."""

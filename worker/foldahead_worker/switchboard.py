@@ -101,12 +101,7 @@ class Switchboard:
 
     def envelope(self, workspace: str, digest: str) -> bytes | None:
         """What is stored as an envelope: to be believed only if it has that digest."""
-        try:
-            return self._client.get(keys.envelope(workspace, digest))
-        except redis.ResponseError as error:
-            if not _is_wrong_type(error):
-                raise
-            return None
+        return or_where_wrong_type(lambda: self._client.get(keys.envelope(workspace, digest)), None)
 
     def discard_envelope(self, workspace: str, digest: str) -> None:
         """It is not what its name says: have an agent send it again."""

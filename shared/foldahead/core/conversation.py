@@ -91,7 +91,7 @@ class Conversation:
         if not continues:
             self._start_over(history)
             return False
-        self._take(history)
+        self._take(history[len(self._history) :])
         if recorded.concerns_more_at(len(self.ledger)):
             recorded.refresh(self.ledger)
         return True
@@ -100,10 +100,10 @@ class Conversation:
         """Take a whole history anew: one of its messages was changed in place. Raises `InvalidHistory`."""
         self._start_over(history)
 
-    def _take(self, history: list[Any]) -> None:
+    def _take(self, new: list[Any]) -> None:
         before = len(self._history)
         try:
-            self._history.take(history)
+            self._history.append(new)
         finally:
             self._policy_pins |= chosen_by(self.policy, self._history.messages, before)
 

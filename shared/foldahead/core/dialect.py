@@ -39,6 +39,14 @@ class Dialect(Protocol):
         """What the message at index `at` says. Raises `InvalidHistory` when it is none."""
         ...
 
+    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
+        """Cache breakpoints in the messages from `start` on; None unless a glance proves all of them ordinary.
+
+        Ordinary: `read` takes them, no message is an assistant's, results answer calls of `waiting`, nothing is out of
+        its place or empty, and they are of at most `room` estimated tokens. Nothing of any length is looked into.
+        """
+        ...
+
     def user_message(self, text: str) -> Any:
         """A new message in the user role."""
         ...

@@ -80,18 +80,26 @@ def _without_breakpoint(item: Any) -> Any:
 
 
 def request_with(
-    view: list[Any], kwargs: dict[str, Any], dialect: Dialect, policy: Policy, *, shows_block: bool = False
+    view: list[Any],
+    kwargs: dict[str, Any],
+    dialect: Dialect,
+    policy: Policy,
+    *,
+    marks: int | None = None,
+    shows_block: bool = False,
 ) -> dict[str, Any]:
     """The keyword arguments of a request with a view in place of its `messages`.
 
-    System and tools share the provider's limit of cache breakpoints with the messages. `shows_block`: the view has a
-    `native` summary, which wants its beta.
+    System and tools share the provider's limit of cache breakpoints with the messages. `marks` is how many the view
+    has, where that is known. `shows_block`: the view has a `native` summary, which wants its beta.
     """
     if view is kwargs["messages"]:
         return kwargs
-    outside = dialect.breakpoints(kwargs.get("system")) + dialect.breakpoints(kwargs.get("tools"))
-    room = max(0, MOST_BREAKPOINTS - outside)
-    made = {**kwargs, "messages": dialect.limit_breakpoints(view, room) if outside else view}
+    made = {**kwargs, "messages": view}
+    if marks != 0:
+        outside = dialect.breakpoints(kwargs.get("system")) + dialect.breakpoints(kwargs.get("tools"))
+        if outside and (marks is None or marks + outside > MOST_BREAKPOINTS):
+            made["messages"] = dialect.limit_breakpoints(view, max(0, MOST_BREAKPOINTS - outside))
     betas: list[str] = [COMPACT_BETA] if shows_block else []
     thinking = kwargs.get("thinking")
     if policy.tail_thinking == "drop_block" and isinstance(thinking, dict):

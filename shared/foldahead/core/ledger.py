@@ -80,6 +80,11 @@ class Ledger:
         return self._pairing.open_calls
 
     @property
+    def waiting(self) -> tuple[str, ...] | None:
+        """Ids of the calls that results, and results alone, may answer next; None where even those would be faulty."""
+        return self._pairing.waiting
+
+    @property
     def observations(self) -> dict[tuple[int, int], Observation]:
         """Every tool result that is no stub, by (index of its message, block)."""
         self.settle()

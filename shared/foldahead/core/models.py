@@ -129,6 +129,8 @@ MODELS: dict[str, Model] = {
     "claude-sonnet-4": _older(3, 15),
 }
 
+LEAST_WINDOW_TOKENS = min(model.window_tokens for model in MODELS.values())
+
 # The same model as the API, Bedrock, Vertex and gateways spell it: a path or a vendor before it, a date, a
 # version or a window behind it. Anything else behind it makes it another model.
 _SPELLING = re.compile(

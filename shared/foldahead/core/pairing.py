@@ -77,6 +77,16 @@ class Pairing:
         return tuple((call.index, call.tool) for call in self._calls if call.state == "open")
 
     @property
+    def waiting(self) -> tuple[str, ...] | None:
+        """Ids of the calls that results, and results alone, may answer next; None where even those would be faulty."""
+        if self._places_system and self._system_before is not None:
+            return None
+        waiting = [call for call in self._calls if call.state == "open"]
+        if waiting and (self._interrupted or any(call.server for call in waiting)):
+            return None
+        return tuple(call.id for call in waiting)
+
+    @property
     def cuttable(self) -> bool:
         """Whether history may be cut after the last message taken, as far as is known."""
         return all(call.state != "open" for call in self._calls)

@@ -38,6 +38,11 @@ class Recorded:
         for cache_key in self.refused & self.ready.keys():
             del self.ready[cache_key]
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing that is recorded waits for more of the history, or for another look at it."""
+        return self._next_end is None and not self.doubted
+
     def concerns_more_at(self, length: int) -> bool:
         """Whether records of a longer history than was sorted out for may count at this length."""
         return self._next_end is not None and length >= self._next_end

@@ -21,9 +21,9 @@ class TrackedHistory:
     def __len__(self) -> int:
         return len(self.messages)
 
-    def take(self, history: list[Any]) -> None:
-        """Take what is new in a history that goes on from what was seen. Raises `InvalidHistory`."""
-        for message in history[len(self.messages) :]:
+    def append(self, messages: list[Any]) -> None:
+        """Take the messages that follow those seen. Raises `InvalidHistory`; those before the faulty one are taken."""
+        for message in messages:
             self.ledger.append(message)
             self.messages.append(message)
             self._prints.append(fingerprint(message))

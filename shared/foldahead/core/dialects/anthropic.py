@@ -19,6 +19,7 @@ from foldahead.core.messages import (
     Thinking,
 )
 from foldahead.core.pictures import picture_size
+from foldahead.core.tokens import CALL_OVERHEAD_TOKENS, MESSAGE_OVERHEAD_TOKENS, MOST_PICTURE_TOKENS, most_tokens
 from foldahead.errors import InvalidHistory
 
 _ROLES = ("user", "assistant", "system")
@@ -41,6 +42,19 @@ class AnthropicMessages:
             raise InvalidHistory(f"messages[{at}].role: expected one of {', '.join(_ROLES)}, got {role!r}")
         extra = {key: raw[key] for key in _SYSTEM_EXTRA if role == "system" and raw.get(key) is not None}
         return Message(role, _blocks(raw.get("content"), f"messages[{at}].content"), extra)
+
+    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
+        sight = _Sight(list(waiting), room)
+        for message in history[start:]:
+            if message.__class__ is not dict or message.get("role") != "user":
+                return None
+            content = message.get("content")
+            sight.room -= MESSAGE_OVERHEAD_TOKENS
+            if content.__class__ is str:
+                content = [{"type": "text", "text": content}]
+            if content.__class__ is not list or not content or not sight.takes(content) or sight.room < 0:
+                return None
+        return sight.marks
 
     def user_message(self, text: str) -> Any:
         return {"role": "user", "content": [{"type": "text", "text": text}]}
@@ -119,6 +133,60 @@ class AnthropicMessages:
                 surplus -= 1
             content.append(raw)
         return {"role": role_of(message), "content": content}
+
+
+class _Sight:
+    """What a glance has come to so far: calls that still wait, the room that is left, breakpoints."""
+
+    __slots__ = ("left", "marks", "room")
+
+    def __init__(self, left: list[str], room: int) -> None:
+        self.left = left
+        self.room = room
+        self.marks = 0
+
+    def takes(self, content: list[Any]) -> bool:
+        """Whether the blocks of a user's message are ordinary: results of what was called, then text."""
+        spoke = False
+        for block in content:
+            if block.__class__ is not dict:
+                return False
+            if block.get("type") == "tool_result":
+                if spoke or not self._takes_result(block):
+                    return False
+            elif self._takes_part(block, may_be_blank=False):
+                spoke = True
+            else:
+                return False
+        return not (spoke and self.left)
+
+    def _takes_result(self, block: dict[str, Any]) -> bool:
+        call: Any = block.get("tool_use_id")
+        content: Any = block.get("content")
+        if call.__class__ is not str or call not in self.left:
+            return False
+        self.left.remove(call)
+        self.marks += block.get("cache_control") is not None
+        self.room -= CALL_OVERHEAD_TOKENS
+        if content.__class__ is str:
+            self.room -= most_tokens(content, self.room)
+            return True
+        if content.__class__ is list:
+            return all(part.__class__ is dict and self._takes_part(part, may_be_blank=True) for part in content)
+        return content is None
+
+    def _takes_part(self, part: dict[str, Any], *, may_be_blank: bool) -> bool:
+        """Text with nothing beside it, or a picture."""
+        kind: Any = part.get("type")
+        text: Any = part.get("text")
+        self.marks += part.get("cache_control") is not None
+        if kind == "image":
+            self.room -= MOST_PICTURE_TOKENS
+            return part.get("source").__class__ is dict
+        if kind != "text" or text.__class__ is not str or len(part) != 2 + ("cache_control" in part):
+            return False
+        self.room -= most_tokens(text, self.room)
+        return may_be_blank or not (not text or text.isspace())
 
 
 def _breakpoints(items: Sequence[Any]) -> int:

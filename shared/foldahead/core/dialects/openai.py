@@ -8,6 +8,7 @@ from foldahead.core.canonical import encode_value
 from foldahead.core.dialect import Profile, as_mapping, role_of, usage_number, without_nulls
 from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
 from foldahead.core.pictures import picture_size
+from foldahead.core.tokens import CALL_OVERHEAD_TOKENS, MESSAGE_OVERHEAD_TOKENS, most_tokens
 from foldahead.errors import InvalidHistory
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -15,6 +16,10 @@ _RESULTS = ("tool", "function")
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """Where providers of this dialect give reasoning, and take it back."""
 _SAYS = ("content", "tool_calls", "function_call", "refusal", "audio")
+
+
+_SAYS_BESIDES = _SAYS[1:]
+_OPENERS = ("system", "developer", "user", "assistant")
 
 
 class OpenAIChat:
@@ -41,6 +46,27 @@ class OpenAIChat:
             blocks = (*blocks, *_calls(raw, where))
         extra = {key: raw[key] for key in ("name", "refusal", "audio") if raw.get(key) is not None}
         return Message(role, blocks, extra)
+
+    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
+        left, opening = list(waiting), not start
+        before = role_of(history[start - 1]) if start and self.profile.alternates else ""
+        for message in history[start:]:
+            if message.__class__ is not dict:
+                return None
+            role = message.get("role")
+            if role == "tool":
+                if (call := message.get("tool_call_id")).__class__ is not str or call not in left:
+                    return None
+                left.remove(call)
+            elif (
+                left or not _speaks_plainly(message, opening) or (self.profile.alternates and role == before == "user")
+            ):
+                return None
+            opening, before = opening and role != "user", role
+            room = _left_by(message.get("content"), role == "tool", room - MESSAGE_OVERHEAD_TOKENS)
+            if room < 0:
+                return None
+        return 0
 
     def user_message(self, text: str) -> Any:
         return {"role": "user", "content": text}
@@ -98,6 +124,36 @@ class OpenAIChat:
         details = raw.get("completion_tokens_details")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         reasoning = usage_number(details, "reasoning_tokens") if details is not None else 0
         return usage_number(raw, "prompt_tokens") + usage_number(raw, "completion_tokens") - reasoning or None
+
+
+def _speaks_plainly(message: dict[str, Any], opening: bool) -> bool:
+    """Whether a message is the user's, or heads the list (instructions, a greeting), and says something plainly."""
+    if opening:
+        spoken = message.get("role") in _OPENERS and not any(key in message for key in _SAYS_BESIDES)
+    else:
+        spoken = message.get("role") == "user"
+    return spoken and bool(message.get("content")) and not any(key in message for key in _REASONING)
+
+
+def _left_by(content: Any, is_result: bool, room: int) -> int:
+    """The room that a message's content leaves; below 0 where there is none, or a glance does not tell."""
+    if is_result:
+        room -= CALL_OVERHEAD_TOKENS
+    if content is None:
+        return room
+    if content.__class__ is str:
+        blank = not is_result and content.isspace()
+        return -1 if blank else room - most_tokens(content, room)
+    if content.__class__ is not list:
+        return -1
+    for part in content:
+        text = part.get("text") if part.__class__ is dict else None
+        if text.__class__ is not str or part.get("type") != "text" or len(part) != 2 + ("cache_control" in part):
+            return -1
+        if not text or text.isspace():
+            return -1
+        room -= most_tokens(text, room)
+    return room
 
 
 def _speaking(raw: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,0 +1,174 @@
+"""What is worked out after a turn, so that at the next one a glance tells whether anything is to be done.
+
+The state of a session says how much may come before anything could act: the threshold where a ready summary might be
+swapped in, else the hard cap, and the smallest window. A turn that stays within that room, whose messages are of the
+ordinary kind (`Dialect.glance`), is left as it is, and what it says is read after the request is out.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from foldahead.core.calibration import overhead_tokens
+from foldahead.core.cut import tail_start
+from foldahead.core.ledger import Ledger
+from foldahead.core.models import LEAST_WINDOW_TOKENS, find_model
+from foldahead.core.policy import Policy
+from foldahead.core.recorded import Recorded
+from foldahead.core.scene import OUTPUT_RESERVE_TOKENS
+from foldahead.core.showing import Showing
+from foldahead.core.standing import Calibration
+from foldahead.core.tokens import least_tokens
+from foldahead.core.tracked import TrackedHistory
+from foldahead.core.view import MOST_BREAKPOINTS, Active
+from foldahead.core.weigh import pending_estimate, whole_estimate
+
+UNLIMITED = 2**31 - 1
+
+Glance = Callable[[list[Any], int, tuple[str, ...], int], int | None]
+
+
+class Calm(Struct):
+    """How a session stands between two turns. Good for the very state that it was made of."""
+
+    seen: list[Any]
+    """The history as last observed; `count` messages."""
+    count: int
+    policy: Policy
+    active: Active
+    model: str
+    """The agent's model; empty: any."""
+    glance: Glance
+    waiting: tuple[str, ...]
+    """Ids of the calls that wait for their result."""
+    room: int
+    """Estimated tokens that may come before anything acts."""
+    room_for_summary: int
+    """The same once a summary has come that may be swapped in."""
+    lead: list[Any] | None
+    """What the view begins with, for the first `touched` messages; None: the view is the history itself."""
+    touched: int
+    marks: int
+    """Cache breakpoints of the view so far, and, after `view`, in all of it."""
+
+    def view(self, history: list[Any]) -> list[Any] | None:
+        """The view of a history that goes on from what was seen, where nothing is to be done; None: look closer."""
+        seen, count, lead = self.seen, self.count, self.lead
+        if len(history) < count or self.room < 0:
+            return None
+        if count and (history[0] is not seen[0] or history[count - 1] is not seen[count - 1]):
+            return None
+        marks = self.glance(history, count, self.waiting, self.room)
+        if marks is None or lead is None:
+            return None if marks is None else history
+        self.marks += marks
+        if self.marks > MOST_BREAKPOINTS or not _goes_on(history, seen):
+            return None
+        return [*lead, *history[self.touched :]]
+
+
+def _goes_on(history: list[Any], seen: list[Any]) -> bool:
+    """Whether a history begins with what was seen.
+
+    Comparing lists passes over what is the same object without a look at it, and over many thousands in microseconds;
+    at a message that says something else it finds no order.
+    """
+    try:
+        return seen <= history
+    except TypeError:
+        return False
+
+
+def calm_of(
+    history: TrackedHistory, recorded: Recorded, showing: Showing, policy: Policy, known: Calibration, model: str
+) -> Calm | None:
+    """The calm of a session; None when its next turn wants a closer look anyway."""
+    ledger, active, lead = history.ledger, recorded.active, None
+    waiting = ledger.waiting
+    if waiting is None or policy.mode == "off" or policy.age_observations or not recorded.is_settled:
+        return None
+    mended_to = max(active.end, active.withdrawn)
+    if any(fault.index >= mended_to for fault in reversed(ledger.faults)):
+        return None
+    if active.touched:
+        lead = showing.lead(history.messages, active, history.revision) if policy.mode == "on" else None
+        if lead is None:
+            return None
+    least, most = _rooms(history, recorded, policy, known, model)
+    return Calm(
+        seen=history.messages,
+        count=len(history),
+        policy=policy,
+        active=active,
+        model=model,
+        glance=history.dialect.glance,
+        waiting=waiting,
+        room=least if _may_swap(recorded, ledger, policy, known.slope) else most,
+        room_for_summary=least,
+        lead=lead.messages if lead else None,
+        touched=active.touched,
+        marks=lead.marks if lead else 0,
+    )
+
+
+def _may_swap(recorded: Recorded, ledger: Ledger, policy: Policy, slope: float) -> bool:
+    """Whether one of the summaries that are ready may be swapped in now or when more has come.
+
+    Not if it comes to more than the target with what stands between its span and the tail: that only grows.
+    """
+    tail = tail_start(ledger, policy, slope)
+    return any(
+        recorded.active.degraded
+        or one.end > tail
+        or slope * (ledger.span_tokens(one.end, tail) + least_tokens(one.text.strip())) < policy.target_tokens + 1
+        for one in recorded.ready.values()
+    )
+
+
+def _rooms(
+    history: TrackedHistory, recorded: Recorded, policy: Policy, known: Calibration, model: str
+) -> tuple[int, int]:
+    """Estimated tokens that may come while a summary may be swapped in, and while none may.
+
+    At the very start any message may open a turn, so that all of them may come to be pending. A view that waits to be
+    healed takes a summary whenever one comes.
+    """
+    ledger, active = history.ledger, recorded.active
+    window = _window_room(ledger, active, policy, known, model)
+    least = min(window, _room(ledger, active, policy, known.slope, policy.threshold))
+    if not len(ledger):
+        least = min(window, int(policy.threshold / known.slope)) - 2
+        return least, least
+    most = min(window, _room(ledger, active, policy, known.slope, policy.hard_cap_tokens))
+    return -1 if active.degraded else least, most
+
+
+def _room(ledger: Ledger, active: Active, policy: Policy, slope: float, limit: int) -> int:
+    """Estimated tokens that may come behind the last message before pending tokens reach a limit.
+
+    What comes is in the tail; a tail that grows too long gives up its oldest turns, which then are pending.
+    """
+    if policy.preserve_recent_turns == 0:
+        return int(limit / slope) - pending_estimate(ledger, active, len(ledger)) - 2
+    most, starts = policy.preserve_recent_tokens / slope, ledger.turn_starts
+    tail, room = tail_start(ledger, policy, slope), -1
+    while slope * pending_estimate(ledger, active, tail) < limit:
+        if not starts or tail >= starts[-1]:
+            return UNLIMITED
+        room = max(room, int(most - ledger.span_tokens(tail, len(ledger))))
+        tail = starts[bisect_right(starts, tail)]
+    return room
+
+
+def _window_room(ledger: Ledger, active: Active, policy: Policy, known: Calibration, model: str) -> int:
+    """Estimated tokens that the window of this model has room for; no model: of any; one not known: no limit."""
+    window = policy.window_tokens or LEAST_WINDOW_TOKENS
+    if model and policy.window_tokens is None:
+        found = find_model(model)
+        if found is None:
+            return UNLIMITED
+        window = found.window_tokens
+    room = window - OUTPUT_RESERVE_TOKENS - overhead_tokens(known)
+    return int(room / known.slope) - whole_estimate(ledger, active) - 2

@@ -1,0 +1,81 @@
+"""A conversation that reads as late as it may: an ordinary turn is glanced at, and read once the request is out."""
+
+from typing import Any
+
+from foldahead.core.calm import Calm, calm_of
+from foldahead.core.conversation import Conversation, Moment
+from foldahead.core.plan import Plan
+from foldahead.core.standing import Ready
+
+
+class GlancingConversation(Conversation):
+    """As `Conversation`, and of every history it comes to the same.
+
+    `prepare` after a turn; at the next one `glance` gives the view at once where nothing is to be done. What was only
+    glanced at is read by `catch_up`: call it before the plan, the ledger or anything that follows from it is asked for.
+    """
+
+    _calm: Calm | None = None
+    _unread: list[Any] | None = None
+    view_marks: int | None = None
+    """Cache breakpoints of the last view; None where it was not glanced at."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last turn was only glanced at: the ledger lacks its messages, and `plan` is an earlier one."""
+        return self._unread is not None
+
+    def prepare(self) -> None:
+        """Work out what the next turn may bring before anything is to be done about it."""
+        self._calm = None
+        if any(ready.kind == "native" for ready in self.ready.values()):
+            return  # it goes in with the next request
+        self._calm = calm_of(self._history, self._recorded, self._showing, self.policy, self.calibration, self.model)
+
+    def glance(self, history: list[Any], cold: bool, model: str | None = None) -> list[Any] | None:
+        """What `view` gives, where a glance proves that nothing is to be done; else None, and nothing has happened.
+
+        `model` is the agent's, None where it is not known anew.
+        """
+        calm, self._calm, self.view_marks = self._calm, None, None
+        if calm is None or (cold and self.ready) or self._has_outgrown_block():
+            return None
+        if model is not None:
+            self.model = model
+        if calm.policy is not self.policy or calm.active is not self.active or calm.model not in ("", self.model):
+            return None
+        view = calm.view(history)
+        if view is not None:
+            self._unread = history[calm.count :]
+            self.view_marks = calm.marks
+        return view
+
+    def catch_up(self) -> None:
+        """Read what was glanced at, and plan that turn. Raises `InvalidHistory` for what was spoilt since."""
+        unread, self._unread = self._unread, None
+        if unread is None:
+            return
+        self._take(unread)
+        plan = self._quiet_plan(Moment()) or self._make_plan(self._history.messages, Moment(), may_degrade=False)
+        if plan.records:  # of messages that the agent changed meanwhile; the next view looks at them again
+            plan = Plan(reason="not_ready", active=self.active)
+        self.plan = plan
+        if self.policy.mode == "on":
+            self._apply(plan)
+
+    def observe(self, history: list[Any]) -> bool:
+        self.catch_up()
+        self._calm = None
+        return super().observe(history)
+
+    def observe_afresh(self, history: list[Any]) -> None:
+        self.catch_up()
+        self._calm = None
+        super().observe_afresh(history)
+
+    def add_ready(self, ready: Ready) -> None:
+        super().add_ready(ready)
+        if ready.kind == "native":
+            self._calm = None
+        elif self._calm is not None:
+            self._calm.room = self._calm.room_for_summary

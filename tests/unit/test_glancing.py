@@ -1,0 +1,312 @@
+"""A turn that is only glanced at comes to what a full reading of it comes to."""
+
+from collections import UserDict
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from benchmarks.sessions import SilentCarrier
+from foldahead import Policy, Session, wire
+from foldahead.core.conversation import Conversation, Moment
+from foldahead.core.dialects import get_dialect
+from foldahead.core.glancing import GlancingConversation
+from foldahead.core.tokens import estimate_text, least_tokens, most_tokens
+from foldahead.errors import InvalidHistory
+from tests.fleet import Process, Shelf, as_json, summary_for
+from tests.histories import (
+    Spoken,
+    answers,
+    assistant,
+    broken_conversations,
+    call,
+    calls,
+    conversations,
+    document,
+    picture,
+    result,
+    rounds,
+    says,
+    system,
+    text,
+    thinking,
+    user,
+)
+from tests.unit.test_properties import policies
+
+ROOMY = policies(thresholds=(400, 1_500, 6_000), ratios=(0.7, 1.0), starts=(0.2, 0.5))
+"""Policies under which most turns are ordinary, and some are not."""
+
+
+class Twins:
+    """One session twice: read in full at every turn, and glanced at where it may be."""
+
+    def __init__(self, dialect: str, policy: Policy) -> None:
+        self.full = Conversation(get_dialect(dialect), policy)
+        self.quick = GlancingConversation(get_dialect(dialect), policy)
+        self.quick.prepare()
+        self.glances = 0
+
+    def view(self, history: list[Any], cold: bool = False) -> None:
+        """The view of both. What was glanced at stays unread."""
+        moment = Moment(cold=cold)
+        wanted = self.full.view(history, moment)
+        view = None
+        if not self.quick.is_behind:
+            view = self.quick.glance(history, cold)
+            self.glances += view is not None
+        if view is None:
+            view = self.quick.view(history, moment)
+        assert (view is history) == (wanted is history)
+        assert as_json(view) == as_json(wanted)
+
+    def compare(self) -> None:
+        """All that is known of both, once both have been read."""
+        self.quick.catch_up()
+        assert self.quick.plan == self.full.plan
+        assert self.quick.records == self.full.records
+        assert self.quick.ready.keys() == self.full.ready.keys()
+        assert self.quick.standing() == self.full.standing()
+
+    def publish(self, history: list[Any], usage: Any = None) -> None:
+        """The end of a turn, for both."""
+        for one in (self.full, self.quick):
+            one.observe(history)
+            if usage is not None:
+                one.note_usage(usage)
+        self.compare()
+        self.quick.prepare()
+
+
+def _ready(data: st.DataObject, twins: Twins, history: list[Any], spoken: Spoken, policy: Policy) -> None:
+    asked = Process(spoken.dialect, policy, Shelf())
+    request = asked.ask(history)
+    if request is not None:
+        made = summary_for(history, request, spoken.dialect, data.draw(st.sampled_from([2, 25, 250])))
+        twins.full.add_ready(made)
+        twins.quick.add_ready(made)
+
+
+def _move_breakpoint(history: list[Any]) -> None:
+    for message in history:
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            block.pop("cache_control", None)
+    if isinstance(history[-1]["content"], list) and history[-1]["content"]:
+        history[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+
+
+def _grow(spoken: Spoken, policy: Policy, data: st.DataObject, lengths: list[int]) -> None:
+    twins = Twins(spoken.dialect, policy)
+    history: list[Any] = []
+    for length in lengths:
+        history.extend(spoken.messages[len(history) : length])
+        if data.draw(st.integers(0, 3)) == 0:
+            _ready(data, twins, history, spoken, policy)
+        if spoken.dialect == "anthropic" and data.draw(st.integers(0, 2)) == 0:
+            _move_breakpoint(history)
+        twins.view(history, cold=data.draw(st.integers(0, 5)) == 0)
+        if data.draw(st.integers(0, 5)) == 0:
+            twins.view(history)
+        _end_turn(spoken, policy, data, twins, history)
+    twins.publish(history)
+    event(f"glances: {min(twins.glances, 5)}")
+
+
+def _end_turn(spoken: Spoken, policy: Policy, data: st.DataObject, twins: Twins, history: list[Any]) -> None:
+    match data.draw(st.sampled_from([*["publish"] * 3, "say nothing", "pin", "reject", "answered"])):
+        case "publish":
+            twins.publish(history)
+            if data.draw(st.integers(0, 3)) == 0:
+                _ready(data, twins, history, spoken, policy)
+                twins.view(history)
+        case "pin":
+            twins.publish(history)
+            message = data.draw(st.sampled_from(history))
+            twins.full.pin(message)
+            twins.quick.pin(message)
+        case "reject":
+            twins.compare()
+            twins.full.reject()
+            twins.quick.reject()
+        case "answered":
+            at = len(history)
+            if at < len(spoken.messages) and spoken.messages[at]["role"] == "assistant":
+                history.append(spoken.messages[at])
+            twins.publish(history)
+        case _:
+            pass
+
+
+@given(conversations(most_turns=10), ROOMY, st.data())
+def test_a_glance_comes_to_what_a_full_reading_does(spoken: Spoken, policy: Policy, data: st.DataObject) -> None:
+    _grow(spoken, policy, data, spoken.requests)
+
+
+@given(broken_conversations(), ROOMY, st.data())
+def test_a_glance_at_what_comes_in_broken_does_too(spoken: Spoken, policy: Policy, data: st.DataObject) -> None:
+    _grow(spoken, policy, data, list(range(1, len(spoken.messages) + 1)))
+
+
+@given(
+    st.text(st.characters(codec="utf-8")) | st.text("\U00020000\U0002a6dfx\u20ac", min_size=9), st.integers(-5, 3_000)
+)
+def test_the_bounds_of_a_text_hold_its_estimate(said: str, room: int) -> None:
+    assert least_tokens(said) <= estimate_text(said) <= most_tokens(said, room)
+
+
+def after(dialect: str, history: list[Any]) -> GlancingConversation:
+    """A conversation that has observed a history, ready for the next turn."""
+    conversation = GlancingConversation(get_dialect(dialect), Policy())
+    conversation.observe(history)
+    conversation.prepare()
+    return conversation
+
+
+ASKED = [user("Please fix it."), assistant("I look.", call("c1"), call("c2"))]
+SPOKEN = [user("Please fix it."), assistant("Done.")]
+CALLED = [says("Be kind.", "system"), says("Please fix it."), calls("c1", "c2", said="I look.")]
+SAID = [says("Please fix it."), says("Done.", "assistant")]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "history", "new"),
+    [
+        ("anthropic", [], [says("Please fix it.")]),
+        ("anthropic", ASKED, [user(result("c2", "x" * 90_000), result("c1", "not found", is_error=True))]),
+        (
+            "anthropic",
+            ASKED,
+            [user(result("c1", [text("found"), picture()]), result("c2", None), "And now?", picture())],
+        ),
+        ("anthropic", ASKED, [user(result("c1")), user(result("c2"))]),
+        ("anthropic", ASKED, [user(result("c1"), {**result("c2"), "cache_control": {"type": "ephemeral"}})]),
+        ("anthropic", SPOKEN, [says("Thanks. And the tests?")]),
+        ("anthropic", SPOKEN, [user("Thanks."), user("And the tests?")]),
+        ("anthropic", [*SPOKEN, user("And?")], []),
+        ("openai", [], [says("Be kind.", "system"), says("Hello, what can I do?", "assistant"), says("Fix it.")]),
+        ("openai", CALLED, [answers("c1"), answers("c2", [text("found")])]),
+        ("openai", CALLED, [answers("c2", ""), answers("c1"), says("And now?")]),
+        ("openai-strict", SAID, [{"role": "user", "content": [text("And the tests?")], "name": "ann"}]),
+    ],
+)
+def test_ordinary_turns_are_glanced_at(dialect: str, history: list[Any], new: list[Any]) -> None:
+    conversation = after(dialect, history)
+    view = conversation.glance(whole := [*history, *new], cold=False)
+    assert view is whole
+    assert len(conversation.ledger) == len(history), "it was read all the same"
+    conversation.catch_up()
+    assert len(conversation.ledger) == len(whole)
+    assert conversation.plan.reason == "below_threshold"
+    assert conversation.ledger.faults == []
+
+
+@pytest.mark.parametrize(
+    ("dialect", "history", "new"),
+    [
+        ("anthropic", ASKED, [user(result("c1"), result("c9"))]),
+        ("anthropic", ASKED, [user(result("c1"), result("c1"))]),
+        ("anthropic", ASKED, [user("Wait.", result("c1"), result("c2"))]),
+        ("anthropic", ASKED, [user(result("c1"), "Stop.")]),
+        ("anthropic", ASKED, [user(result("c1", 7), result("c2"))]),
+        ("anthropic", ASKED, [user(result("c1", [document()]), result("c2"))]),
+        ("anthropic", ASKED, [user(result("c1"), result("c2")), assistant("Done.")]),
+        ("anthropic", ASKED, [UserDict(user(result("c1"), result("c2")))]),
+        ("anthropic", SPOKEN, [says(" ")]),
+        ("anthropic", SPOKEN, [user("")]),
+        ("anthropic", SPOKEN, [user("And?"), system()]),
+        ("anthropic", SPOKEN, [user(document())]),
+        ("anthropic", SPOKEN, [user({**text("And?"), "citations": ["long"]})]),
+        ("anthropic", SPOKEN, [user(thinking())]),
+        ("anthropic", SPOKEN, [{"role": "user", "content": None}]),
+        ("anthropic", [*SPOKEN, user("And?"), assistant(text(""))], [says("Well?")]),
+        ("anthropic", [*SPOKEN, user("And?"), system()], [says("Well?")]),
+        ("openai", CALLED, [answers("c1"), says("Stop.")]),
+        ("openai", CALLED, [answers("c9")]),
+        ("openai", CALLED, [says("Be quick.", "system")]),
+        ("openai", SAID, [{**says("And?"), "reasoning": "hm"}]),
+        ("openai", SAID, [says("")]),
+        ("openai", SAID, [{"role": "user", "content": ["And?"]}]),
+        ("openai", [], [says("Please fix it."), calls("c1")]),
+        ("openai-strict", [*SAID, says("And?")], [says("Well?")]),
+    ],
+)
+def test_whatever_else_comes_is_read_in_full(dialect: str, history: list[Any], new: list[Any]) -> None:
+    assert after(dialect, history).glance([*history, *new], cold=False) is None
+
+
+def test_a_history_that_does_not_go_on_is_read_in_full() -> None:
+    other = [user("Please fix it."), *ASKED[1:]]
+    for history in ([*other, user(result("c1"), result("c2"))], ASKED[:1]):
+        assert after("anthropic", ASKED).glance(history, cold=False) is None
+
+
+class Told:
+    """A session whose link is silent, and what it has told."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.carrier = SilentCarrier()
+        self.session = Session("s", "acme", get_dialect("anthropic"), policy, self.carrier)
+
+    def events(self) -> list[str]:
+        assert self.carrier.outbox is not None
+        return [msgspec.json.decode(event)["type"] for event in self.carrier.outbox.take_events()]
+
+
+def test_what_a_glanced_turn_has_to_tell_goes_out_with_the_publish() -> None:
+    told = Told(Policy(threshold_tokens=500, hard_cap_tokens=50_000, preserve_recent_turns=0, min_span_tokens=1))
+    history: list[Any] = [assistant(call("c1"), call("c2"))]
+    told.session.publish(history)
+    history.append(user(result("c1", "x" * 3_000)))
+    assert told.session.view(history) is history
+    assert told.events() == []
+    history.append(user(result("c2")))
+    told.session.publish(history)
+    assert told.session.plan.reason == "no_valid_boundary"
+    assert told.events() == ["session.compaction_failed"]
+
+
+def test_a_message_spoilt_between_request_and_publish_is_the_publishs_to_refuse() -> None:
+    told = Told(Policy())
+    history = list(SPOKEN)
+    told.session.publish(history)
+    history.append(user("And?"))
+    assert told.session.request(model="m", messages=history)["messages"] is history
+    history[-1]["content"] = 7
+    with pytest.raises(InvalidHistory):
+        told.session.publish(history)
+    history[-1]["content"] = "And now?"
+    assert told.session.view(history) is history
+    assert told.session.standing.messages == 3
+
+
+def test_a_message_emptied_between_request_and_publish_is_mended_in_the_next_view() -> None:
+    told = Told(Policy())
+    history = rounds(2)
+    told.session.publish(history)
+    history.append(assistant("Run."))
+    told.session.publish(history)
+    history.append(user("And?", "Well?"))
+    assert told.session.view(history) is history
+    history[-1]["content"][0]["text"] = ""
+    assert told.session.plan.records == ()
+    assert told.session.records == ()
+    history += [assistant("Yes."), user("Good.")]
+    assert told.session.view(history)[-3]["content"] == [text("Well?")]
+
+
+def test_answers_that_say_nothing_new_do_not_reach_the_next_turn() -> None:
+    told = Told(Policy(threshold_tokens=500, hard_cap_tokens=1_000, preserve_recent_turns=1, min_span_tokens=1))
+    history = rounds(12)
+    told.session.publish(history)
+    assert told.session.view(history) is not history
+    outbox = told.carrier.outbox
+    assert outbox is not None
+    outbox.receive(wire.Answer(known=True))
+    outbox.receive(wire.Answer(known=True, records=tuple(outbox.records())))
+    assert not outbox.has_news
+    outbox.receive(wire.Answer(known=True, overrides=b'{"mode": "shadow"}'))
+    outbox.receive(wire.Answer(known=True, overrides=b'{"mode": "shadow"}'))
+    assert told.session.view(history) is history
+    assert told.session.mode == "shadow"
