@@ -24,10 +24,10 @@ def play(directory: Path, file: Path, *arguments: str, **environ: str) -> tuple[
     return session, result["totals"]
 
 
-def write_thoughts(directory: Path, turns: int = 24) -> Path:
+def write_thoughts(directory: Path, turns: int = 24, words: int = 150) -> Path:
     """A recorded session in which the agent thinks before each call, signed by somebody else."""
     history: list[dict[str, Any]] = []
-    for at, message in enumerate(conversation(turns)):
+    for at, message in enumerate(conversation(turns, words=words)):
         if message["role"] == "assistant":
             thought = {"type": "thinking", "thinking": f"What of check {at}?", "signature": "cmVjb3JkZWQ="}
             history.append({**message, "content": [thought, *message["content"]]})
@@ -66,7 +66,8 @@ def test_a_policy_that_keeps_void_thinking_is_refused_and_the_session_goes_on(tm
 
 
 def test_thinking_stays_valid_with_a_process_for_each_turn(tmp_path: Path) -> None:
-    session, totals = play(tmp_path, write_thoughts(tmp_path, turns=14), *BINDING, "--fresh-process")
+    file = write_thoughts(tmp_path, turns=6, words=600)
+    session, totals = play(tmp_path, file, *BINDING, "--fresh-process", "--set", "hard_cap_tokens=3500")
     assert session["swaps"]
     assert (totals["requests"], totals["refused"], session["recording_faults"]) == (session["turns"], 0, [])
 
