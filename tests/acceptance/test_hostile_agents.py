@@ -193,8 +193,9 @@ def plant_bodies(stack: RealStack, fold: Foldahead, made: list[bytes], head: byt
     plant(stack.client, changed(fold, offer=offer), member)
 
     def ended() -> str:
-        jobs = stack.jobs("evil")
-        return jobs[-1].reason if len(jobs) > jobs_before and jobs[-1].state == "failed" else ""
+        # Not the last one: the honest session may have had its own opened since.
+        new = stack.jobs("evil")[jobs_before:]
+        return next((job.reason for job in new if job.state == "failed"), "")
 
     return ended
 

@@ -16,7 +16,7 @@ from foldahead_worker.store.sessions import (
     load_session,
     save_sessions,
 )
-from foldahead_worker.store.spend import day_of, reserve, spent_by_day, spent_by_session
+from foldahead_worker.store.spend import day_of, reserve, spent_by_session, spent_on
 from foldahead_worker.store.status import status
 from foldahead_worker.store.summaries import find_summary
 from foldahead_worker.store.waiters import ready_for, waiters_of
@@ -152,7 +152,7 @@ def test_spend_of_a_forgotten_session_stays_in_the_books_without_its_name(store)
     commit(store, job.job_id, job.token, an_answer(job.request), NOW_MS)
     forget_session(store, "acme", "s")
     assert spent_by_session(store, "acme", "s") == 0
-    assert spent_by_day(store, "acme", day_of(NOW_MS)) == 100
+    assert spent_on(store, day_of(NOW_MS)) == 100
 
 
 def test_sessions_that_were_not_heard_of_for_long_are_forgotten(store):

@@ -14,8 +14,8 @@ from foldahead_worker.store.spend import (
     day_of,
     reserve,
     spend_rows,
-    spent_by_day,
     spent_by_session,
+    spent_on,
 )
 from tests.stores import NOW_MS, a_request, a_want, an_answer, leased
 
@@ -41,7 +41,7 @@ def test_a_reservation_counts_until_the_bill_takes_its_place(store):
     job = reserved(store)
     assert spent_by_session(store, "acme", "s") == 100
     commit(store, job.job_id, job.token, an_answer(job.request), NOW_MS, BILL)
-    assert spent_by_session(store, "acme", "s") == spent_by_day(store, "acme", day_of(NOW_MS)) == 70
+    assert spent_by_session(store, "acme", "s") == spent_on(store, day_of(NOW_MS)) == 70
     assert spent_by_session(store, "other", "s") == 0
 
 

@@ -1,6 +1,8 @@
 """The pure parts of the command line and of the player."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -146,3 +148,11 @@ def test_figures_are_short() -> None:
     assert [short(n) for n in (950, 12_340, 812_000, 4_560_000)] == ["950", "12.3k", "812k", "4.6M"]
     assert [share(1, 4), share(4, 4), share(0, 0)] == ["75%", "", ""]
     assert [ago(n) for n in (800, 12_000, 300_000, 10_800_000)] == ["800 ms", "12 s", "5 min", "3 h"]
+
+
+def test_the_help_waits_for_no_library_that_only_servers_need() -> None:
+    """Each of them takes a tenth of a second to a whole one to import."""
+    slow = ("alembic", "anthropic", "celery", "kombu", "prometheus_client", "psycopg", "sqlalchemy", "structlog")
+    script = f"import sys, foldahead_worker.cli.run; print([name for name in {slow} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

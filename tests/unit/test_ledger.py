@@ -28,7 +28,6 @@ def test_turns_begin_at_the_assistants_runs() -> None:
     assert ledger.turn_starts == [1, 4]
     assert [ledger.turn_start_at(at) for at in range(5)] == [0, 1, 1, 1, 4]
     assert [ledger.turn_end_at(at) for at in range(5)] == [1, 4, 4, 4, 5]
-    assert [ledger.turn_of(at) for at in range(5)] == [0, 1, 1, 1, 2]
 
 
 def test_the_stable_prefix_ends_behind_the_leading_system_messages() -> None:

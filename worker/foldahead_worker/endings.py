@@ -6,7 +6,9 @@ The row comes first: whoever lost the lease tells nobody anything.
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import redis
@@ -138,8 +140,20 @@ class Ending:
         self._give_up(reason)
         return self.done("failed", reason)
 
-    def retried(self, error_class: str, message: str, retry_after_s: float, cost: Cost) -> Done:
-        """Due again later, in its row; nobody sleeps. Without an attempt left it has failed."""
+    def broke(self, error: Exception) -> Done:
+        """What nobody foresaw is tried again like an error that heals; the log says where it was raised.
+
+        Not in which words: they may quote a conversation. Nor does anybody know what was billed by then.
+        """
+        name = type(error).__name__
+        _log.error("job %d: unforeseen %s at %s", self._leased.job_id, name, _places_of(error))
+        return self.retried(name, "unforeseen: the worker's log says where", 0.0, None)
+
+    def retried(self, error_class: str, message: str, retry_after_s: float, cost: Cost | None) -> Done:
+        """Due again later, in its row; nobody sleeps. Without an attempt left it has failed.
+
+        `cost` None: what was reserved stands.
+        """
         backoff_s = min(MOST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (self._leased.attempts - 1))
         state = retry_later(
             self._store,
@@ -148,7 +162,7 @@ class Ending:
             now_ms(),
             not_before_ms=now_ms() + int(max(retry_after_s, backoff_s) * 1000),
             reason=error_class,
-            bill=bill_of(cost),
+            bill=None if cost is None else bill_of(cost),
         )
         if state != "failed":
             return self.done("retry" if state else "lost", error_class)
@@ -218,6 +232,12 @@ class Ending:
             give_up(self._store, self._switchboard, request.workspace, request.cache_key, reason, self._waiters)
         except redis.RedisError as error:
             _log.warning("job %d: sessions are told later: %s", self._leased.job_id, type(error).__name__)
+
+
+def _places_of(error: Exception) -> str:
+    """Where an error came through, the innermost last: files and lines, nothing of what they worked on."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return " > ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
 
 
 def _patiently(step: Callable[[], Result]) -> Result:

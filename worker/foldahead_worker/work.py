@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-import redis
 from msgspec import Struct, structs
 
 from foldahead.core.events import safe_message
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead.core.tokens import estimate, estimate_text
+from foldahead_worker.apart import is_everyones
 from foldahead_worker.clock import now_ms
 from foldahead_worker.endings import Done, Ending
 from foldahead_worker.gate import Admission, Gate
@@ -21,7 +21,7 @@ from foldahead_worker.heart import HEARTBEAT_EVERY_S, Heart, Pulse
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.preparing import ParentGone, prepare
 from foldahead_worker.reporting import Reporter
-from foldahead_worker.store import Store
+from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.leases import Leased, lease
 from foldahead_worker.store.spend import reserve
 from foldahead_worker.store.summaries import find_summary, new_summary
@@ -100,8 +100,13 @@ class Worker:
             job = _Job(leased, waiters, ending, pulse)
             try:
                 return self._do(job)
-            except redis.RedisError:
-                return job.ending.put_off("redis_away", REDIS_PAUSE_S)
+            except StoreError:
+                raise  # the row cannot be written either: the lease dies, and its attempt counts
+            except Exception as error:  # noqa: BLE001 - whatever else it is, it is this job's
+                if is_everyones(error):
+                    return job.ending.put_off("redis_away", REDIS_PAUSE_S)
+                self._metrics.set_aside("work")
+                return job.ending.broke(error)
 
     def _do(self, job: "_Job") -> Done:
         request = job.leased.request

@@ -175,10 +175,6 @@ class Ledger:
         turn = bisect_right(self.turn_starts, at)
         return self.turn_starts[turn] if turn < len(self.turn_starts) else len(self)
 
-    def turn_of(self, at: int) -> int:
-        """Ordinal of the turn that the message at an index belongs to; 0 before the first."""
-        return bisect_right(self.turn_starts, at)
-
 
 def ledger_of(messages: list[Any], dialect: Dialect) -> Ledger:
     """The account of a whole history."""

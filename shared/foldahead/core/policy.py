@@ -138,11 +138,6 @@ def policy_from(values: dict[str, Any]) -> Policy:
     return Policy(**values)
 
 
-def encode_policy(policy: Policy) -> bytes:
-    """A policy as msgpack, without `pinned`: pins are a rule of the view and stay with the agent."""
-    return msgspec.msgpack.encode(msgspec.structs.replace(policy, pinned=()))
-
-
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 

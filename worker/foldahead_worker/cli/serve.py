@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from foldahead_worker.cli.logs import configure_logs
 from foldahead_worker.settings import make_state_directory, read_settings
 from foldahead_worker.stack import end_with_stdin, say_ready, terminate_self
 
@@ -26,6 +25,7 @@ def watch(exit_with_stdin: ExitWithStdin = False) -> None:
         foldahead watch
     """
     # Imported here: Celery and SQLAlchemy take most of a second, which no other command is to wait for.
+    from foldahead_worker.cli.logs import configure_logs
     from foldahead_worker.server import run_watcher
 
     settings = read_settings()
@@ -55,6 +55,7 @@ def work(exit_with_stdin: ExitWithStdin = False) -> None:
     """
     from celery import signals
 
+    from foldahead_worker.cli.logs import configure_logs
     from foldahead_worker.server import run_worker
 
     settings = read_settings()

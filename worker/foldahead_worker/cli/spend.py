@@ -2,7 +2,7 @@
 
 import re
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -10,11 +10,10 @@ from rich.table import Table
 
 from foldahead_worker.cli.faults import BadInput
 from foldahead_worker.cli.printing import out, print_json
-from foldahead_worker.cli.reaching import reach_redis
-from foldahead_worker.gate import Gate
-from foldahead_worker.settings import accounts_of, read_settings
-from foldahead_worker.spending import Report, report_spend
-from foldahead_worker.store import open_store
+from foldahead_worker.settings import accounts_of, make_state_directory, read_settings
+
+if TYPE_CHECKING:
+    from foldahead_worker.spending import Report
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -31,9 +30,15 @@ def spend(
 
         foldahead spend --workspace acme --since 2026-11-01
     """
+    # Imported here, as in every command: the database and Celery take most of a second.
+    from foldahead_worker.spending import report_spend
+    from foldahead_worker.store import open_store
+
     if since and not _DAY.fullmatch(since):
         raise BadInput(f"--since: expected a day as in 2026-11-29, got {since!r}")
-    store = open_store(read_settings().database_url)
+    settings = read_settings()
+    make_state_directory()
+    store = open_store(settings.database_url)
     try:
         report = report_spend(store, workspace=workspace, session=session, since_day=since)
     finally:
@@ -49,6 +54,9 @@ def resume(workspace: Annotated[str, typer.Argument(help="The workspace that is 
 
     It goes on by itself when its key changes.
     """
+    from foldahead_worker.cli.reaching import reach_redis
+    from foldahead_worker.gate import Gate
+
     settings = read_settings()
     client = reach_redis(settings)
     try:
@@ -58,9 +66,10 @@ def resume(workspace: Annotated[str, typer.Argument(help="The workspace that is 
     sys.stdout.write(f"{workspace}: {'goes on' if was_stopped else 'was not stopped'}\n")
 
 
-def _table(report: Report) -> Table:
+def _table(report: "Report") -> Table:
     table = Table(show_footer=True, box=None)
-    for name in ("workspace", "session", "model", "kind"):
+    table.add_column("workspace", footer="in all")
+    for name in ("session", "model", "kind"):
         table.add_column(name)
     table.add_column("calls", justify="right")
     table.add_column("input", justify="right")

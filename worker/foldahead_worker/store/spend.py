@@ -115,12 +115,6 @@ def spent_by_session(store: Store, workspace: str, session: str) -> int:
         return _sum(connection, spend.c.workspace == workspace, spend.c.session == session)
 
 
-def spent_by_day(store: Store, workspace: str, day: str) -> int:
-    """Picodollars that a workspace spent and has reserved on a day (`day_of`)."""
-    with store.reading() as connection:
-        return _sum(connection, spend.c.workspace == workspace, spend.c.day == day)
-
-
 def spent_on(store: Store, day: str) -> int:
     """Picodollars that all workspaces spent and have reserved on a day (`day_of`)."""
     with store.reading() as connection:
