@@ -54,7 +54,6 @@ def test_the_job_that_a_wake_up_names_is_taken_among_equals_only(store):
     "limits",
     [
         {"stopped_workspaces": {"acme"}},
-        {"unusable_models": {"anthropic:claude-haiku-5-5"}},
         {"kinds": ("extract",)},
     ],
 )

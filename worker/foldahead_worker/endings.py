@@ -31,7 +31,7 @@ from foldahead_worker.store.leases import (
     retry_later,
 )
 from foldahead_worker.store.summaries import Summary
-from foldahead_worker.store.waiters import BLAMELESS, Waiter
+from foldahead_worker.store.waiters import BLAMELESS
 from foldahead_worker.summarizers.protocol import Cost
 from foldahead_worker.switchboard import Switchboard
 from foldahead_worker.verified import bill_of
@@ -67,14 +67,13 @@ class Ending:
         store: Store,
         switchboard: Switchboard,
         leased: Leased,
-        waiters: tuple[Waiter, ...],
         reporter: Reporter | None = None,
     ) -> None:
         self._store = store
         self._switchboard = switchboard
         self._reporter = reporter or Reporter(store, switchboard)
         self._leased = leased
-        self._waiters = waiters
+        self._waiters = leased.waiters
         self._begun_s = time.monotonic()
 
     def tell_started(self, span_tokens: int) -> None:

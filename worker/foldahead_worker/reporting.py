@@ -37,11 +37,11 @@ class Reporter:
         self._switchboard = switchboard
         self._metrics = metrics or Metrics()
 
-    def leased(self, leased: Leased, waiters: Sequence[Waiter]) -> None:
+    def leased(self, leased: Leased) -> None:
         """A worker has a job, for these sessions."""
         request = leased.request
         ids = {"job": leased.job_id, "kind": request.kind, "model": request.model, "attempt": leased.attempts}
-        for waiter in waiters:
+        for waiter in leased.waiters:
             _log.info("leased", extra=_ids(waiter) | ids)
 
     def committed(self, leased: Leased, summary: Summary, *, cache_hit: bool) -> None:

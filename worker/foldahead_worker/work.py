@@ -24,8 +24,7 @@ from foldahead_worker.reporting import Reporter
 from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.leases import Leased, lease
 from foldahead_worker.store.spend import reserve
-from foldahead_worker.store.summaries import find_summary, new_summary
-from foldahead_worker.store.waiters import Waiter, waiters_of
+from foldahead_worker.store.summaries import new_summary
 from foldahead_worker.summarizers.protocol import (
     Cost,
     Forecast,
@@ -93,11 +92,9 @@ class Worker:
         )
         if leased is None:
             return Done(outcome="nothing")
-        waiters = waiters_of(self._store, leased.request.workspace, leased.request.cache_key)
-        self._reporter.leased(leased, waiters)
+        self._reporter.leased(leased)
         with self._heart.hold(leased) as pulse:
-            ending = Ending(self._store, self._switchboard, leased, waiters, self._reporter)
-            job = _Job(leased, waiters, ending, pulse)
+            job = _Job(leased, Ending(self._store, self._switchboard, leased, self._reporter), pulse)
             try:
                 return self._do(job)
             except StoreError:
@@ -110,14 +107,13 @@ class Worker:
 
     def _do(self, job: "_Job") -> Done:
         request = job.leased.request
-        found = find_summary(self._store, request.workspace, request.cache_key)
-        if found is not None:
-            return job.ending.committed(found, Cost(), cache_hit=True)
+        if job.leased.found is not None:
+            return job.ending.committed(job.leased.found, Cost(), cache_hit=True)
         summarizer = self._summarizers[request.kind](request)
         if summarizer is None:
             return job.ending.put_off("no_key", NO_KEY_PAUSE_S)
         try:
-            span = prepare(self._store, self._switchboard, request, job.waiters)
+            span = prepare(self._store, self._switchboard, request, job.leased.waiters)
             if span is None:
                 return job.ending.needs_bodies()
             forecast = summarizer.forecast(span)
@@ -218,7 +214,6 @@ class _Job(Struct, frozen=True):
     """A leased job, and how it may end."""
 
     leased: Leased
-    waiters: tuple[Waiter, ...]
     ending: Ending
     pulse: Pulse
 

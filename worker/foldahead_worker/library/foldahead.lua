@@ -280,12 +280,15 @@ end
 -- Replies ---------------------------------------------------------------------------------------------------
 
 local function news_of_ready(ready, known)
+  local entries = redis.call('HGETALL', ready)
+  if #entries == 0 then
+    return entries
+  end
   local news = {}
   local has = {}
   for _, key in ipairs(known) do
     has[key] = true
   end
-  local entries = redis.call('HGETALL', ready)
   for at = 1, #entries, 2 do
     if not has[entries[at]] then
       news[#news + 1] = string.match(entries[at + 1], '^%d+:(.*)$')
@@ -318,21 +321,31 @@ local function slice(args, from, count)
   return part, from + count
 end
 
-local NONE = {}
-
 -- Behind the fixed arguments; the last of those say how many entries each has. Name, arguments an entry.
 local LISTS = { { 'bodies', 3 }, { 'records', 2 }, { 'events', 2 }, { 'ready', 1 }, { 'anchors', 2 } }
+local NO_LISTS = { bodies = {}, records = {}, events = {}, ready = {}, anchors = {} }
+
+local function has_lists(args)
+  for at = FIXED - #LISTS + 1, FIXED do
+    if args[at] ~= '0' then
+      return true
+    end
+  end
+  return #args ~= FIXED
+end
 
 -- The lists by name, or nothing when their lengths do not add up.
 local function lists(args)
-  local given, at = { bodies = NONE, records = NONE, events = NONE, ready = NONE, anchors = NONE }, FIXED + 1
+  if not has_lists(args) then
+    return NO_LISTS
+  end
+  local given, at = {}, FIXED + 1
   for index, list in ipairs(LISTS) do
     local size = (tonumber(args[FIXED - #LISTS + index]) or -1) * list[2]
     if size < 0 or size % list[2] ~= 0 or at + size > #args + 1 then
       return
-    elseif size > 0 then
-      given[list[1]], at = slice(args, at, size)
     end
+    given[list[1]], at = slice(args, at, size)
   end
   return at == #args + 1 and given or nil
 end

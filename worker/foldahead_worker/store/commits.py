@@ -37,7 +37,7 @@ def commit(store: Store, job_id: int, token: int, summary: Summary, now_ms: int,
         return Committed(
             stored=stored,
             finished=finished,
-            summary=summary_in(connection, summary.workspace, summary.cache_key),
+            summary=summary if stored else summary_in(connection, summary.workspace, summary.cache_key),
             waiters=waiting_in(connection, summary.workspace, summary.cache_key) if finished else (),
         )
 

@@ -188,15 +188,21 @@ def _open(
     found: dict[tuple[str, str], Job] = {}
     # A second time only where a row was deleted between the two statements.
     while missing := {key: wish for key, wish in wishes.items() if key not in found}:
-        created |= _insert_missing(connection, missing, now_ms)
-        found |= _locked(connection, sorted(missing))
+        new = _insert_missing(connection, missing, now_ms)
+        found |= new
+        created |= new.keys()
+        if old := sorted(missing.keys() - new.keys()):
+            found |= _locked(connection, old)
     return created, found
 
 
-def _insert_missing(connection: Connection, wishes: dict[tuple[str, str], Want], now_ms: int) -> set[tuple[str, str]]:
-    insert = insert_into(connection, jobs).on_conflict_do_nothing().returning(jobs.c.workspace, jobs.c.cache_key)
+def _insert_missing(
+    connection: Connection, wishes: dict[tuple[str, str], Want], now_ms: int
+) -> dict[tuple[str, str], Job]:
+    insert = insert_into(connection, jobs).on_conflict_do_nothing().returning(*columns_of(jobs, Job))
     new = [_new_row(key, wish, now_ms) for key, wish in wishes.items()]
-    return {(row.workspace, row.cache_key) for row in connection.execute(insert, new)}
+    made = (msgspec.convert(row, Job) for row in connection.execute(insert, new).mappings())
+    return {(job.workspace, job.cache_key): job for job in made}
 
 
 def _new_row(key: tuple[str, str], wish: Want, now_ms: int) -> dict[str, object]:

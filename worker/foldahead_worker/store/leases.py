@@ -17,6 +17,8 @@ from foldahead_worker.store.jobs import AT_ONCE_MS, NEVER_MS
 from foldahead_worker.store.rows import all_of, chunks, columns_of
 from foldahead_worker.store.schema import JobState, Urgency, jobs
 from foldahead_worker.store.spend import Bill, settle
+from foldahead_worker.store.summaries import Summary, summary_in
+from foldahead_worker.store.waiters import Waiter, waiting_in
 
 LEASE_LOST = "lease_lost"
 """`reason` of a job whose worker died, or seemed to."""
@@ -35,6 +37,10 @@ class Leased(Struct, frozen=True, kw_only=True):
     attempts: int
     """With this one."""
     max_attempts: int
+    waiters: tuple[Waiter, ...]
+    """Who waits for it; the first to ask, who pays, comes first."""
+    found: Summary | None
+    """Its summary, where that is stored by now: nobody is to be asked again."""
 
 
 class LeaseSeen(Struct, frozen=True, kw_only=True):
@@ -65,7 +71,6 @@ def lease(
     prefer_job_id: int | None = None,
     kinds: Collection[SummaryKind] = ("text", "native", "extract"),
     stopped_workspaces: Collection[str] = (),
-    unusable_models: Collection[str] = (),
 ) -> Leased | None:
     """The best due job, for this worker alone; None: nothing to do.
 
@@ -76,8 +81,6 @@ def lease(
     can_do = [row.state == "queued", row.not_before_ms <= now_ms, row.kind.in_(kinds)]
     if stopped_workspaces:
         can_do.append(row.workspace.not_in(stopped_workspaces))
-    if unusable_models:
-        can_do.append(row.model.not_in(unusable_models))
     best = _best(can_do, prefer_job_id)
     # A row that somebody writes at this moment is passed over. The one that a wake-up names is worth waiting for:
     # nobody else would come for it soon.
@@ -89,17 +92,10 @@ def lease(
         ) is not None:
             request = _readable(taken)
             if request is not None:
-                return _leased(taken, request)
+                return _leased(connection, taken, request)
             reopens = {"not_before_ms": now_ms + UNREADABLE_PAUSE_MS, "attempts": row.attempts - 1}
-            _end(
-                connection,
-                taken.id,
-                taken.token,
-                now_ms,
-                state="failed",
-                reason="unreadable_request",
-                **reopens,
-            )
+            reason = "unreadable_request"
+            _end(connection, taken.id, taken.token, now_ms, state="failed", reason=reason, **reopens)
     return None
 
 
@@ -268,7 +264,7 @@ def _readable(taken: _Taken) -> SummaryRequest | None:
     return request if request.cache_key == taken.cache_key else None
 
 
-def _leased(taken: _Taken, request: SummaryRequest) -> Leased:
+def _leased(connection: Connection, taken: _Taken, request: SummaryRequest) -> Leased:
     return Leased(
         job_id=taken.id,
         token=taken.token,
@@ -277,6 +273,8 @@ def _leased(taken: _Taken, request: SummaryRequest) -> Leased:
         deadline_ms=taken.deadline_ms,
         attempts=taken.attempts,
         max_attempts=taken.max_attempts,
+        waiters=waiting_in(connection, request.workspace, request.cache_key),
+        found=summary_in(connection, request.workspace, request.cache_key),
     )
 
 
