@@ -71,6 +71,7 @@ class GlancingConversation(Conversation):
         super().observe_afresh(history)
 
     def add_ready(self, ready: Ready) -> None:
+        self.catch_up()
         super().add_ready(ready)
         if self._calm is not None:
             self._calm.room = self._calm.room_for_summary
