@@ -23,6 +23,7 @@ from foldahead_worker.stack import private_stack
 MODEL = "claude-haiku-5-5"
 RESULT_CHARS = 2_400
 """About 400 tokens a message: a session of 30,000 tokens has 75 turns."""
+FAT_CHARS, FAT_EVERY = 60_000, 20
 NO_SWAP_P99_MS, SWAP_P99_MS = 0.1, 5.0
 
 
@@ -43,9 +44,10 @@ Taken = dict[str, Pair]
 class Agent:
     """One session and its history; times what `request` takes."""
 
-    def __init__(self, session: Session, seed: int) -> None:
+    def __init__(self, session: Session, seed: int, *, fat: bool) -> None:
         self.session = session
         self._author = Author(seed, RESULT_CHARS)
+        self._fat = Author(seed, FAT_CHARS) if fat else None
         self.history: History = [self._author.opening()]
 
     def turn(self, taken: Taken) -> None:
@@ -57,17 +59,23 @@ class Agent:
         record = self.session.last_record if len(self.session.records) != before else None
         kind = "quiet" if record is None else "extract" if record.reason == "extract" else "swap"
         taken[kind].append(elapsed_ms, cpu_ms)
-        answer, results = self._author.turn()
+        fat = self._fat is not None and len(self.history) // 2 % FAT_EVERY == FAT_EVERY - 1
+        answer, results = self._fat.turn() if fat and self._fat else self._author.turn()
         self.history.append(answer)
         self.session.publish(self.history)
         self.history.append(results)
 
 
 def play(
-    sessions: list[Session], turns: int, turns_a_second: float | None, hand: Callable[[int], None] | None = None
+    sessions: list[Session],
+    turns: int,
+    turns_a_second: float | None,
+    hand: Callable[[int], None] | None = None,
+    *,
+    fat: bool = False,
 ) -> Row:
     """All sessions in turn for so many turns each, at a pace or flat out. `hand` is called before each turn."""
-    agents = [Agent(session, seed) for seed, session in enumerate(sessions)]
+    agents = [Agent(session, seed, fat=fat) for seed, session in enumerate(sessions)]
     taken: Taken = {kind: Pair() for kind in ("quiet", "swap", "extract")}
     gc.collect()
     begun_s = time.perf_counter()
@@ -101,7 +109,7 @@ def _figures(taken: Taken) -> Row:
     return row
 
 
-def silent(count: int, turns: int, policy: Policy) -> Row:
+def silent(count: int, turns: int, policy: Policy, turns_a_second: float | None = None, *, fat: bool = False) -> Row:
     """The same work without a link: what the core alone takes. Summaries are there as soon as they are wanted."""
     alone = [Lone(policy, f"s{at}") for at in range(count)]
     published: set[int] = set()
@@ -111,7 +119,7 @@ def silent(count: int, turns: int, policy: Policy) -> Row:
             alone[at].hand_summary()
         published.add(at)
 
-    return play([one.session for one in alone], turns, None, hand)
+    return play([one.session for one in alone], turns, turns_a_second, hand, fat=fat)
 
 
 def linked(url: str, count: int, turns: int, policy: Policy, turns_a_second: float | None) -> Row:
@@ -144,7 +152,11 @@ def run(args: argparse.Namespace) -> Report:
     """Without a link, paced, and flat out."""
     count, turns = (3, 12) if args.tiny else (args.sessions, args.turns)
     policy = _tiny_policy() if args.tiny else Policy()
-    rows: list[Row] = [{"link": "none (core alone)"} | silent(count, turns, policy)]
+    rows: list[Row] = [
+        {"link": "none (core alone)"} | silent(count, turns, policy),
+        {"link": "none, fat results"} | silent(count, turns, policy, fat=True),
+        {"link": f"none, {args.pace:g} turns a second"} | silent(count, turns, policy, args.pace),
+    ]
     with switch_interval(args.switch_interval), private_stack(read_settings({})) as stack:
         url = stack.settings.redis_url
         for pace in (args.pace, None):
@@ -156,8 +168,9 @@ def run(args: argparse.Namespace) -> Report:
         f"What request adds to a turn, {count} sessions in one process",
         rows,
         {"sessions": count, "turns": turns, "pace": args.pace, "switch_interval_s": args.switch_interval},
-        _targets(rows[1]),
+        _targets(rows[3]),
         [
+            f"fat results: every {FAT_EVERY}th result has about {FAT_CHARS:,} characters",
             "p50 to most: requests without a swap; each meets one new message of about 400 tokens",
             "cpu: what the caller's thread worked; the wall clock adds what other threads and processes had of it",
             "the watcher, the worker and Redis run on the same machine",

@@ -74,6 +74,7 @@ class GlancingConversation(Conversation):
         super().observe_afresh(history)
 
     def add_ready(self, ready: Ready) -> None:
+        self.catch_up()
         super().add_ready(ready)
         if ready.kind == "native":
             self._calm = None
