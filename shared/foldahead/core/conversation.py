@@ -193,7 +193,7 @@ class Conversation:
         if self.policy.mode == "off":
             self.plan = Plan(reason="off")
             return self._given_back(history, moment.now_ms)
-        if self.policy.mode == "on" and self.records and self.records[-1].reason in GIVEN_BACK:
+        if self.policy.mode == "on" and self.was_given_back:
             # The view takes the history's place again: what was thought in between is bound to that.
             self._void_thinking("on", moment.now_ms)
         self.plan = self._quiet_plan(moment) or self._planned(history, moment)
@@ -211,6 +211,11 @@ class Conversation:
     def shown(self, history: list[Any]) -> list[Any]:
         """The view under the records as they are, of a history that has been observed."""
         return self._showing.view(history, self.active, self._history.revision)
+
+    @property
+    def was_given_back(self) -> bool:
+        """Whether the last that is recorded was recorded while the session was off, in whichever process."""
+        return bool(self.records) and self.records[-1].reason in GIVEN_BACK
 
     def _given_back(self, history: list[Any], now_ms: int) -> list[Any]:
         """The history, also where something else was shown before: then without the thinking bound to that."""

@@ -28,8 +28,8 @@ class GlancingConversation(Conversation):
     def prepare(self) -> None:
         """Work out what the next turn may bring before anything is to be done about it."""
         self._calm = None
-        if any(ready.kind == "native" for ready in self.ready.values()):
-            return  # it goes in with the next request
+        if self.was_given_back or any(ready.kind == "native" for ready in self.ready.values()):
+            return  # thinking goes with the next request, or a block goes in
         self._calm = calm_of(self._history, self._recorded, self._showing, self.policy, self.calibration, self.model)
 
     def glance(self, history: list[Any], cold: bool, model: str | None = None) -> list[Any] | None:
