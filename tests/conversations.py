@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from foldahead import Policy
+import redis
+
+from foldahead import Policy, Session
+from foldahead_worker.settling import settled
+from tests.waiting import wait_until
 
 Messages = list[dict[str, Any]]
 
@@ -39,6 +43,17 @@ def conversation(turns: int, topic: str = "the importer", words: int = 150, mark
     for turn in range(turns):
         add_turn(history, turn, words, mark)
     return history
+
+
+def take_turns(session: Session, client: "redis.Redis", turns: int, history: Messages) -> None:
+    """Some turns of an agent, each waiting until what it asked for is there; `client` is a server's."""
+    for turn in range(turns):
+        session.view(history)
+        add_turn(history, turn)
+        session.publish(history)
+        assert session.flush(5)
+        wait_until(lambda: settled(client, session.member))
+        session.resume(history, timeout=2)
 
 
 def is_compacted(view: list[Any]) -> bool:

@@ -80,6 +80,8 @@ def test_status_tells_of_a_stack_that_runs(up: Up) -> None:
     ran = run(up.directory, "status", "--json", **up.environment)
     status = strict_json(ran.stdout)
     assert ran.returncode == 0
+    told = " ".join(f"{name}={value}" for name, value in up.environment.items())
+    assert f"shell     export {told}  # for other commands\n" in up.lines
     assert status["redis"]["functions_loaded"] is True
     assert len(status["workers"]) == 1
     assert status["jobs"] == {"queued": 0, "leased": 0, "done": 0, "failed": 0}

@@ -10,18 +10,16 @@ import pytest
 import redis
 from redis.exceptions import NoPermissionError
 
-from foldahead import Foldahead, Policy, Session, keys
+from foldahead import Foldahead, Session, keys
 from foldahead_worker.settings import Settings
-from foldahead_worker.settling import settled
 from foldahead_worker.stack import Child, Stack
 from foldahead_worker.store import open_store
 from foldahead_worker.store.records import records_of
+from tests.conversations import POLICY, opening, take_turns
 from tests.free_port import free_port
 from tests.guarded_redis import Guarded, guarded_redis
 from tests.tls_front import tls_front
 from tests.waiting import wait_until
-
-POLICY = Policy(threshold_tokens=3_000, hard_cap_tokens=20_000, min_span_tokens=200, preserve_recent_turns=3)
 
 
 @pytest.fixture
@@ -41,20 +39,9 @@ def settings_of(guarded: Guarded, database_url: str, **more: Any) -> Settings:
 
 
 def play(session: Session, root: "redis.Redis", turns: int) -> list[Any]:
-    """Some turns of an agent, each waiting until what it asked for is there; the last view."""
-    history: list[Any] = [{"role": "user", "content": "Mend the importer."}]
-    for turn in range(turns):
-        session.view(history)
-        call = {"type": "tool_use", "id": f"t{turn}", "name": "run", "input": {"command": f"make check-{turn}"}}
-        history.append({"role": "assistant", "content": [call]})
-        words = " ".join(f"w{turn}_{at}" for at in range(150))
-        history.append(
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{turn}", "content": words}]}
-        )
-        session.publish(history)
-        assert session.flush(5)
-        wait_until(lambda: settled(root, session.member))
-        session.resume(history, timeout=2)
+    """Some turns of an agent; the last view."""
+    history = opening()
+    take_turns(session, root, turns, history)
     return session.view(history)
 
 

@@ -19,10 +19,9 @@ from foldahead_worker.store.status import status
 from foldahead_worker.summarizers.extract import ExtractSummarizer
 from foldahead_worker.summarizers.protocol import Summarizer
 from foldahead_worker.summarizers.slowed import SlowedSummarizer
+from tests.conversations import POLICY, add_turn, opening
 from tests.services import Services, running_services
 from tests.waiting import wait_until
-
-POLICY = Policy(threshold_tokens=3_000, hard_cap_tokens=20_000, min_span_tokens=200, preserve_recent_turns=3)
 
 
 @pytest.fixture
@@ -36,20 +35,6 @@ def fold(redis_url: str) -> Iterator[Foldahead]:
     client = Foldahead(redis_url)
     yield client
     client.close()
-
-
-def opening(topic: str = "the importer") -> list[dict[str, Any]]:
-    return [{"role": "user", "content": f"Please mend {topic}; never touch config/prod.yaml."}]
-
-
-def add_turn(history: list[dict[str, Any]], turn: int, words: int = 150) -> None:
-    """A call and its result, as an agent appends them."""
-    call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "run", "input": {"command": f"make check-{turn}"}}
-    history.append({"role": "assistant", "content": [{"type": "text", "text": f"Step {turn}."}, call]})
-    output = f"check {turn} passed " + " ".join(f"w{turn}_{at}" for at in range(words))
-    history.append(
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": output}]}
-    )
 
 
 def wait_settled(session: Session, services: Services, history: list[dict[str, Any]]) -> None:

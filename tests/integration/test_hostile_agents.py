@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from foldahead import Foldahead, Policy, keys, wire
+from foldahead import Foldahead, keys, wire
 from foldahead.calls import Publish, publish_call
-from foldahead_worker.settling import settled
 from foldahead_worker.store.events import events_after
+from tests.conversations import POLICY, opening, take_turns
 from tests.services import Services, running_services
 from tests.waiting import wait_until
 
-POLICY = Policy(threshold_tokens=3_000, hard_cap_tokens=20_000, min_span_tokens=200, preserve_recent_turns=3)
 HUGE = 2**62
 
 
@@ -78,19 +77,8 @@ def publish(services: Services, state: bytes, member: str = "evil/s") -> None:
 def an_honest_session_is_served(services: Services, redis_url: str) -> None:
     fold = Foldahead(redis_url)
     session = fold.session("honest", policy=POLICY)
-    history: list[dict[str, Any]] = [{"role": "user", "content": "Mend the importer."}]
-    for turn in range(14):
-        session.view(history)
-        call = {"type": "tool_use", "id": f"t{turn}", "name": "run", "input": {"command": f"make check-{turn}"}}
-        history.append({"role": "assistant", "content": [call]})
-        words = " ".join(f"w{turn}_{at}" for at in range(150))
-        history.append(
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{turn}", "content": words}]}
-        )
-        session.publish(history)
-        assert session.flush(5)
-        wait_until(lambda: settled(services.client, session.member))
-        session.resume(history, timeout=2)
+    history = opening()
+    take_turns(session, services.client, 14, history)
     assert len(session.view(history)) < len(history)
     assert session.flush(5)
     fold.close()

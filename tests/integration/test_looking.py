@@ -17,7 +17,7 @@ from foldahead_worker.overview import Overview, nearest, take_overview
 from foldahead_worker.settings import Settings, environment_for
 from foldahead_worker.settling import settled
 from foldahead_worker.store.events import events_after
-from tests.conversations import POLICY, add_turn, opening
+from tests.conversations import POLICY, add_turn, opening, take_turns
 from tests.services import Services, running_services
 from tests.waiting import wait_until
 
@@ -50,13 +50,7 @@ def command(redis_url: str, database_url: str) -> Callable[..., subprocess.Compl
 def play(services: Services, redis_url: str, name: str, turns: int = 20) -> None:
     fold = Foldahead(redis_url)
     session, history = fold.session(name, workspace="acme", policy=POLICY), opening(CANARY)
-    for turn in range(turns):
-        session.view(history)
-        add_turn(history, turn)
-        session.publish(history)
-        assert session.flush(5)
-        wait_until(lambda: settled(services.client, session.member))
-        session.resume(history, timeout=2)
+    take_turns(session, services.client, turns, history)
     session.view(history)
     assert session.flush(5)
     fold.close()

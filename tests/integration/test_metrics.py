@@ -5,27 +5,24 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from foldahead import Foldahead, Policy, keys
+from foldahead import Foldahead, keys
 from foldahead_worker.clock import now_ms
 from foldahead_worker.library import load
 from foldahead_worker.metrics import Metrics
 from foldahead_worker.page import Page, PageTaken, Vitals
 from foldahead_worker.readings import take_reading
 from foldahead_worker.server import Loop, connect
-from foldahead_worker.settling import settled
 from foldahead_worker.store import Store, open_store
 from foldahead_worker.store.jobs import want
 from foldahead_worker.switchboard import Switchboard
+from tests.conversations import POLICY, opening, take_turns
 from tests.services import Services, running_services
 from tests.stores import a_want
 from tests.waiting import wait_until
-
-POLICY = Policy(threshold_tokens=3_000, hard_cap_tokens=20_000, min_span_tokens=200, preserve_recent_turns=3)
 
 
 @pytest.fixture
@@ -56,19 +53,7 @@ def play(redis_url: str, services: Services, name: str = "s", turns: int = 20) -
     """One session from its first turn to past its swap, each turn waiting until what it asked for is there."""
     fold = Foldahead(redis_url)
     session = fold.session(name, workspace="acme", policy=POLICY)
-    history: list[dict[str, Any]] = [{"role": "user", "content": "Mend the importer."}]
-    for turn in range(turns):
-        session.view(history)
-        call = {"type": "tool_use", "id": f"t{turn}", "name": "run", "input": {"command": f"make check-{turn}"}}
-        history.append({"role": "assistant", "content": [call]})
-        words = " ".join(f"w{turn}_{at}" for at in range(150))
-        history.append(
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{turn}", "content": words}]}
-        )
-        session.publish(history)
-        assert session.flush(5)
-        wait_until(lambda: settled(services.client, session.member))
-        session.resume(history, timeout=2)
+    take_turns(session, services.client, turns, opening())
     session.flush(5)
     fold.close()
 

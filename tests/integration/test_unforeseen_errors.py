@@ -9,7 +9,6 @@ import redis
 from sqlalchemy import select
 
 from foldahead import Foldahead
-from foldahead.core.request import SummaryRequest
 from foldahead_worker.endings import Ending
 from foldahead_worker.settling import settled
 from foldahead_worker.store import Store
@@ -17,7 +16,6 @@ from foldahead_worker.store.events import events_after
 from foldahead_worker.store.jobs import want
 from foldahead_worker.store.schema import jobs
 from foldahead_worker.store.spend import reserve, spent_by_session
-from foldahead_worker.store.waiters import waiters_of
 from foldahead_worker.summarizers.extract import ExtractSummarizer
 from foldahead_worker.summarizers.protocol import Answer, Check, Span
 from foldahead_worker.switchboard import Switchboard
@@ -104,10 +102,8 @@ def test_what_was_reserved_stands_because_nobody_knows_what_was_billed(store: St
     want(store, wish, NOW_MS)
     job = leased(store)
     reserve(store, job.job_id, job.token, 100, NOW_MS)
-    request: SummaryRequest = wish.request
-    waiting = waiters_of(store, request.workspace, request.cache_key)
 
-    ended = Ending(store, Switchboard(client), job, waiting).broke(RuntimeError(CANARY))
+    ended = Ending(store, Switchboard(client), job).broke(RuntimeError(CANARY))
 
     assert (ended.outcome, ended.reason) == ("retry", "RuntimeError")
-    assert spent_by_session(store, request.workspace, wish.session) == 100
+    assert spent_by_session(store, wish.request.workspace, wish.session) == 100

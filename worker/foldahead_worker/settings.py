@@ -117,9 +117,9 @@ def accounts_of(settings: Settings) -> Accounts:
     return Accounts(msgspec.structs.replace(settings.providers, **claude_api))
 
 
-def default_database_url(env: Mapping[str, str]) -> str:
+def default_database_url(environ: Mapping[str, str] | None = None) -> str:
     """A SQLite file in the user's state folder."""
-    return f"sqlite:///{state_directory(env)}/foldahead.db"
+    return f"sqlite:///{state_directory(environ)}/foldahead.db"
 
 
 def names_a_redis(environ: Mapping[str, str] | None = None) -> bool:

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import shlex
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -14,7 +15,14 @@ import typer
 from foldahead_worker.cli.faults import BadInput, Unavailable
 from foldahead_worker.cli.stopping import stop_in_order
 from foldahead_worker.embedded.redis_server import EmbeddedRedis, PortTaken
-from foldahead_worker.settings import Settings, names_a_database, names_a_redis, read_settings, state_directory
+from foldahead_worker.settings import (
+    Settings,
+    default_database_url,
+    names_a_database,
+    names_a_redis,
+    read_settings,
+    state_directory,
+)
 
 DEFAULT_PORT = 6379
 
@@ -69,9 +77,24 @@ def up(
     try:
         with _only_one(directory), _redis(settings, directory, port) as (reached, server):
             own, flower = _with_flower(reached, directory, flower_port, read_only=read_only)
+            if exports := _exports(own):
+                _say(f"shell     export {exports}  # for other commands")
             supervise(own, server, directory, _say, flower)
     except (KeyboardInterrupt, SystemExit):
         _say("stopped")  # as it was asked to: whoever supervises us is not to take it for a failure
+
+
+def _exports(settings: Settings) -> str:
+    """What another shell has to be told, so that its commands use this stack.
+
+    The Redis in any case: `foldahead play` starts a stack of its own where none is named.
+    """
+    made: dict[str, str] = {}
+    if not names_a_redis():
+        made["FOLDAHEAD_REDIS_URL"] = settings.redis_url
+    if not names_a_database() and settings.database_url != default_database_url():
+        made["FOLDAHEAD_DATABASE_URL"] = settings.database_url
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in made.items())
 
 
 def _with_flower(settings: Settings, directory: Path, port: int | None, *, read_only: bool) -> tuple[Settings, str]:
