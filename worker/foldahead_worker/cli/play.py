@@ -64,19 +64,16 @@ def play(
         foldahead play run.jsonl --turn-seconds 1 --summary-seconds 5
         foldahead play run.jsonl --out requests/ --fresh-process
     """
-    policy_of(settings or ())
+    policy_of(settings or ())  # raises what is wrong with it
     agent_model = fake_model(model)
     chosen = _recordings(files, format, session or [])
     base = _base_task(workspace, values_from(settings or ()), turn_seconds, fresh_process=fresh_process, out=out)
-    base = msgspec.structs.replace(base, agent_model=agent_model or "")
+    tasks = _tasks(msgspec.structs.replace(base, agent_model=agent_model or ""), chosen, format)
     stop_in_order()
     with running_stack(summary_seconds, fake=agent_model is not None) as running:
-        result = _play(_tasks(base, chosen, format), jobs, running, quiet=as_json)
+        result = _play(tasks, jobs, running, quiet=as_json)
     print_notes(note for imported in chosen for note in _notes(imported))
-    if as_json:
-        print_json(result)
-    else:
-        print_result(result)
+    (print_json if as_json else print_result)(result)
 
 
 def _recordings(files: list[Path], format: str, names: list[str]) -> list[ImportResult]:  # noqa: A002
