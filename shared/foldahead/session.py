@@ -83,7 +83,7 @@ class Session:
         if conversation.policy.kind == "native" or conversation.shows_block:
             self._outbox.put_envelope(envelope_of(kwargs))
         view = self._turn(history, str(kwargs.get("model") or ""))
-        if view is history:
+        if view is history and conversation.policy.tail_thinking != "drop_block":
             return kwargs
         return request_with(
             view,

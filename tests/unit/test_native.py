@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.cut import current_cut
 from foldahead.core.dialects import get_dialect
-from foldahead.core.envelope import COMPACT_BETA, Envelope, envelope_of, request_with
+from foldahead.core.envelope import COMPACT_BETA, DROP_BLOCK_BETA, Envelope, envelope_of, request_with
 from foldahead.core.ledger import ledger_of
 from foldahead.core.native import MOST_GIVEN_UP
 from foldahead.core.originals import decode_original, encode_original, is_original, originals_of
@@ -220,6 +220,17 @@ def test_the_beta_is_added_once_and_the_rest_left_alone() -> None:
     assert made["betas"] == ["b1", COMPACT_BETA]
     assert kwargs["betas"] == ["b1"]
     assert made["system"] == "s"
+
+
+def test_a_policy_that_has_thinking_dropped_says_so_with_the_history_too() -> None:
+    history = [user("q")]
+    kwargs = {"messages": history, "thinking": {"type": "adaptive"}}
+    policy = msgspec.structs.replace(POLICY, tail_thinking="drop_block")
+    made = request_with(history, kwargs, ANTHROPIC, policy)
+    assert made["messages"] is history
+    assert made["betas"] == [DROP_BLOCK_BETA]
+    assert made["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    assert kwargs["thinking"] == {"type": "adaptive"}
 
 
 def test_breakpoints_thinking_and_effort_are_no_part_of_what_a_block_depends_on() -> None:

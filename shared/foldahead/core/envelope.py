@@ -91,20 +91,26 @@ def request_with(
     """The keyword arguments of a request with a view in place of its `messages`.
 
     System and tools share the provider's limit of cache breakpoints with the messages. `marks` is how many the view
-    has, where that is known. `shows_block`: the view has a `native` summary, which wants its beta.
+    has, where that is known. `shows_block`: the view has a `native` summary, which wants its beta. A policy that has
+    the provider drop thinking says so in every request: also the history may hold some that was bound to a view.
     """
-    if view is kwargs["messages"]:
-        return kwargs
-    made = {**kwargs, "messages": view}
-    if marks != 0:
-        outside = dialect.breakpoints(kwargs.get("system")) + dialect.breakpoints(kwargs.get("tools"))
-        if outside and (marks is None or marks + outside > MOST_BREAKPOINTS):
-            made["messages"] = dialect.limit_breakpoints(view, max(0, MOST_BREAKPOINTS - outside))
-    betas: list[str] = [COMPACT_BETA] if shows_block else []
+    made, betas = kwargs, list[str]()
+    if view is not kwargs["messages"]:
+        made = {**kwargs, "messages": _within_limit(view, kwargs, dialect, marks)}
+        betas += [COMPACT_BETA] if shows_block else []
     thinking = kwargs.get("thinking")
     if policy.tail_thinking == "drop_block" and isinstance(thinking, dict):
         betas.append(DROP_BLOCK_BETA)
-        made["thinking"] = {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+        made = {**made, "thinking": {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
     if betas:
-        made["betas"] = list(dict.fromkeys([*(kwargs.get("betas") or ()), *betas]))
+        made = {**made, "betas": list(dict.fromkeys([*(kwargs.get("betas") or ()), *betas]))}
     return made
+
+
+def _within_limit(view: list[Any], kwargs: dict[str, Any], dialect: Dialect, marks: int | None) -> list[Any]:
+    if marks == 0:
+        return view
+    outside = dialect.breakpoints(kwargs.get("system")) + dialect.breakpoints(kwargs.get("tools"))
+    if not outside or (marks is not None and marks + outside <= MOST_BREAKPOINTS):
+        return view
+    return dialect.limit_breakpoints(view, max(0, MOST_BREAKPOINTS - outside))
