@@ -94,11 +94,12 @@ def request_with(
     has, where that is known. `shows_block`: the view has a `native` summary, which wants its beta. A policy that has
     the provider drop thinking says so in every request: also the history may hold some that was bound to a view.
     """
-    made, betas = kwargs, list[str]()
+    made: dict[str, Any] = kwargs
+    betas: list[str] = []
     if view is not kwargs["messages"]:
         made = {**kwargs, "messages": _within_limit(view, kwargs, dialect, marks)}
         betas += [COMPACT_BETA] if shows_block else []
-    thinking = kwargs.get("thinking")
+    thinking: Any = kwargs.get("thinking")
     if policy.tail_thinking == "drop_block" and isinstance(thinking, dict):
         betas.append(DROP_BLOCK_BETA)
         made = {**made, "thinking": {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
