@@ -48,6 +48,8 @@ _WORD = re.compile(r"(?<![\w\-])\w")
 
 def places(text: str) -> list[int]:
     """The places in order."""
+    if not text:
+        return []
     found = [] if text.isascii() else [match.start() for match in _FOREIGN.finditer(text)]
     data = folded(text)
     for anchor, before in _ANCHORS:
