@@ -110,7 +110,7 @@ def test_a_refused_view_gives_the_history_back_and_its_summary_never_comes_again
     assert talk.view(history, Moment()) is history
     other = conversation()
     other.observe(history)
-    other.add_records(talk.records)
+    other.replace_records(talk.records)
     other.add_ready(summary)
     assert other.view(history, Moment()) is history
 
@@ -141,7 +141,7 @@ def test_records_of_a_longer_history_count_as_soon_as_it_is_seen() -> None:
     talk, history = swapped()
     other = conversation()
     other.observe(history[:3])
-    other.add_records(talk.records)
+    other.replace_records(talk.records)
     assert other.view(history[:3], Moment()) == history[:3]
     assert other.view(history, Moment()) == talk.view(history, Moment())
 
@@ -180,7 +180,7 @@ def test_a_pinned_message_stays_in_every_later_view_in_every_process() -> None:
     assert view[0] == history[1]
     other = conversation()
     other.observe(history)
-    other.add_records(talk.records)
+    other.replace_records(talk.records)
     assert other.view(history, Moment()) == view
     history += rounds(10)[1:]
     talk.add_ready(ready(talk, history, 36, key="next"))
@@ -213,7 +213,7 @@ def test_system_messages_of_a_span_stay_through_every_generation() -> None:
     assert system("In French, please.") in view
     assert faults_of(view, "anthropic", reused_ids=True) == []
     other.observe(history)
-    other.add_records(talk.records)
+    other.replace_records(talk.records)
     assert json.dumps(other.shown(history)) == json.dumps(view)
 
 

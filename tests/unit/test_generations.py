@@ -111,7 +111,7 @@ def test_resume_from_the_originals_finds_the_latest_generation() -> None:
     assert len(spans) >= 3
     later = Conversation(get_dialect("anthropic"), POLICY)
     later.observe(copied(history))
-    later.add_records(shelf.all())
+    later.replace_records(shelf.all())
     assert later.active.end == max(span.end for span in spans)
     assert json.dumps(later.shown(copied(history))) == json.dumps(process.conversation.shown(history))
 

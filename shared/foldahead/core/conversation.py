@@ -4,30 +4,29 @@ The agent's session, the one-shot `compact` and `LocalSession` are thin edges ar
 core decides in all of them.
 """
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from foldahead.core import bulletin
 from foldahead.core.ahead import Foresight
 from foldahead.core.calibration import learn, overhead_tokens
-from foldahead.core.cut import Cut, current_cut, tail_start
+from foldahead.core.cut import Cut, current_cut
 from foldahead.core.dialect import Dialect
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
 from foldahead.core.native import is_native, misfits
 from foldahead.core.pins import chosen_by
-from foldahead.core.plan import Plan, Scene, make_plan
+from foldahead.core.plan import Plan, Scene, make_plan, quiet_plan
 from foldahead.core.policy import Policy
 from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.recorded import Recorded
-from foldahead.core.scene import Moment, window_room_tokens
+from foldahead.core.scene import Moment
 from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration, Ready, Standing
 from foldahead.core.thinking import removed_thinking, says_bound, strips_thinking
 from foldahead.core.tracked import TrackedHistory
 from foldahead.core.view import Active
-from foldahead.core.weigh import pending_estimate, whole_estimate
+from foldahead.core.weigh import whole_estimate
 
 __all__ = ["Conversation", "Moment"]
 
@@ -158,10 +157,6 @@ class Conversation:
         """Whether a summary is at hand that reaches beyond what the view shows."""
         return any(ready.end > self.active.end for ready in self._known().usable)
 
-    def add_records(self, records: Iterable[Record]) -> bool:
-        """Take records made elsewhere (another process, before a restart); True when some were new."""
-        return self._recorded.extend(records, self.ledger)
-
     def replace_records(self, records: list[Record]) -> None:
         """Take all records in the order that Redis has them, so that every process has the same."""
         self._recorded.replace(records, self.ledger)
@@ -238,14 +233,7 @@ class Conversation:
             return None
         if any(ready.kind == "native" for ready in self.ready.values()) or self._has_outgrown_block():
             return None
-        slope = self.calibration.slope
-        tail = tail_start(self.ledger, self.policy, slope)
-        pending = int(slope * pending_estimate(self.ledger, self.active, tail))
-        overhead = overhead_tokens(self.calibration)
-        room = window_room_tokens(self.ledger, tail, self.policy, self.model, slope, overhead)
-        if pending >= self.policy.threshold or (room is not None and pending > room):
-            return None
-        return Plan(reason="below_threshold", active=self.active, tokens_before=pending, tokens_after=pending)
+        return quiet_plan(self.ledger, self.active, self.policy, self.model, self.calibration)
 
     def _has_outgrown_block(self) -> bool:
         """Whether the view has a `native` summary that the request which is being made cannot carry."""

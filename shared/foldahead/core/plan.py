@@ -6,16 +6,21 @@ records to append; the view follows from them.
 
 from typing import Any
 
+from foldahead.core.calibration import overhead_tokens
+from foldahead.core.cut import tail_start
 from foldahead.core.elide import elision
 from foldahead.core.ledger import Ledger
 from foldahead.core.native import fits, follows, may_be_native
-from foldahead.core.scene import Extract, Outcome, Plan, Scene, Situation
-from foldahead.core.standing import Ready
+from foldahead.core.policy import Policy
+from foldahead.core.scene import Extract, Outcome, Plan, Scene, Situation, window_room_tokens
+from foldahead.core.standing import Calibration, Ready
 from foldahead.core.thinking import open_thinking_turn
+from foldahead.core.view import Active
 from foldahead.core.waydown import extract_budget, way_down
+from foldahead.core.weigh import pending_estimate
 from foldahead.core.wrapper import wrap
 
-__all__ = ["Extract", "Outcome", "Plan", "Scene", "extract_budget", "make_plan"]
+__all__ = ["Extract", "Outcome", "Plan", "Scene", "extract_budget", "make_plan", "quiet_plan"]
 
 
 def make_plan(history: list[Any], ledger: Ledger, scene: Scene, extract: Extract) -> Plan:
@@ -38,6 +43,16 @@ def make_plan(history: list[Any], ledger: Ledger, scene: Scene, extract: Extract
         late = _best_swap(now, late=True) if down.outcome == "truncated" else None
         return late or down
     return now.unchanged(_why_not(now))
+
+
+def quiet_plan(ledger: Ledger, active: Active, policy: Policy, model: str, known: Calibration) -> Plan | None:
+    """The plan of a turn of which only its weight is in question; None when it weighs enough to look closer."""
+    tail = tail_start(ledger, policy, known.slope)
+    pending = int(known.slope * pending_estimate(ledger, active, tail))
+    room = window_room_tokens(ledger, tail, policy, model, known.slope, overhead_tokens(known))
+    if pending >= policy.threshold or (room is not None and pending > room):
+        return None
+    return Plan(reason="below_threshold", active=active, tokens_before=pending, tokens_after=pending)
 
 
 def _elided(now: Situation) -> Plan | None:

@@ -47,15 +47,6 @@ class Recorded:
         """Whether records of a longer history than was sorted out for may count at this length."""
         return self._next_end is not None and length >= self._next_end
 
-    def extend(self, records: Iterable[Record], ledger: Ledger) -> bool:
-        """Take records made elsewhere; True when some were new."""
-        known = {record.identity for record in self.records}
-        new = [record for record in records if record.identity not in known and _readable(record, ledger)]
-        if new:
-            self._doubt(new, ledger)
-            self.append(new, ledger)
-        return bool(new)
-
     def replace(self, records: list[Record], ledger: Ledger) -> bool:
         """Take all records in another order; True when anything changed."""
         known = [record.identity for record in self.records]
