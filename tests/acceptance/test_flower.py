@@ -55,8 +55,10 @@ def site(tmp_path_factory: pytest.TempPathFactory, databases: NewDatabase) -> It
         port = free_port()
         settings = msgspec.structs.replace(stack.settings, flower_auth=AUTH, flower_port=port, flower_read_only=True)
         flower = Child("flower", settings, folder / "flower.log")
+        patterns = stack.client.pubsub_numpat()
         flower.start()
         flower.wait_ready()
+        wait_until(lambda: stack.client.pubsub_numpat() > patterns, timeout_s=30)  # it answers before it listens
         compact_one(stack)
         site = Site(port)
         wait_until(lambda: any(task["state"] == "SUCCESS" for task in site.tasks()), timeout_s=30, every_s=0.2)

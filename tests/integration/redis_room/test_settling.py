@@ -10,10 +10,7 @@ from foldahead import keys
 from foldahead.calls import close_call
 from foldahead_worker.armed import Armed, Settling, rests, waits, waits_for
 from tests.correspondence import Scribe, a_ready
-from tests.integration.redis_room.calling import (
-    publish,
-    resume,
-)
+from tests.integration.redis_room.calling import publish, resume, with_bodies
 from tests.waiting import wait_until
 
 
@@ -114,7 +111,7 @@ def test_who_waits_for_a_hint_hears_at_once_of_a_session_that_wants_a_look(clien
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(switchboard.armed.await_hint, 4.0)
         wait_until(lambda: client.info("clients")["blocked_clients"])
-        publish(client, scribe)
+        publish(client, scribe, **with_bodies(scribe))
         begun_s = time.monotonic()
         waiting.result()
     assert time.monotonic() - begun_s < 2.0
@@ -128,6 +125,14 @@ def test_one_hint_is_left_for_many_sessions_and_none_for_those_that_can_wait(cli
     assert client.llen(keys.HINT_LIST) == 1
     assert len(switchboard.armed.due(10)) == 3
     assert client.llen(keys.HINT_LIST) == 0
+
+
+def test_a_session_whose_bodies_are_wanted_leaves_no_hint_before_it_brings_them(client, scribe):
+    scribe.due_in_s = 0
+    assert publish(client, scribe, 1, upload=True).answer.bodies_from == 0
+    assert client.llen(keys.HINT_LIST) == 0
+    publish(client, scribe, 2, upload=True, **with_bodies(scribe))
+    assert client.llen(keys.HINT_LIST) == 1
 
 
 def test_a_hint_that_is_not_of_our_making_stops_neither_agents_nor_watchers(client, switchboard, scribe):

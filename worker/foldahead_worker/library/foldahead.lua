@@ -425,7 +425,6 @@ local function apply(keys, args, seen, now)
   seen.due, seen.urgent = args[8], args[9]
   if not wanted_nothing then -- what wants nothing is in no armed set
     arm(seen, keys[5], args[2], now)
-    hint(seen, keys[8], now)
   end
 end
 
@@ -473,13 +472,15 @@ local function publish(keys, args)
   if refused then
     return refused
   end
+  local missing = args[10] == '1' and wanted(state, bodies, tonumber(args[6]), args[7], given.anchors) or ''
   local changed = not seen.rev or #given.records > 0
   local told = answer(changed and fields(state, TOLD) or seen, keys[3], keys[4], keys[7], member, {
-    wanted = args[10] == '1' and wanted(state, bodies, tonumber(args[6]), args[7], given.anchors) or '',
-    mark = known_mark, ready = given.ready,
+    wanted = missing, mark = known_mark, ready = given.ready,
   })
   if args[8] ~= '' and #told[9] > 0 then -- who hears of a summary just now says anew whether it wants another
     redis.call('ZREM', keys[5], member)
+  elseif missing == '' then -- else a worker would come before the bodies, and the call that brings them leaves the hint
+    hint(seen, keys[8], now)
   end
   return told
 end
