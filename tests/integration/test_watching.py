@@ -60,10 +60,10 @@ class Watch:
         self.watcher = Watcher(store, self.switchboard, chooser, self.woken.extend, self.metrics)
         self.numbers = iter(range(1, 1_000))
 
-    def turn(self, *scribes: Scribe) -> None:
-        """These publish, and the watcher looks."""
+    def turn(self, *scribes: Scribe, **changes: Any) -> None:
+        """These publish, with changes to what is sent, and the watcher looks."""
         for scribe in scribes:
-            publish(self.client, scribe, next(self.numbers))
+            publish(self.client, scribe, next(self.numbers), **changes)
         self.watcher.look()
 
     def requests(self) -> list[SummaryRequest]:
@@ -156,7 +156,17 @@ def test_a_summary_that_is_made_ends_the_count_of_failures(watch: Watch) -> None
     watch.turn(scribe)
     watch.fail_job(scribe)
     watch.switchboard.ready(scribe.member, a_ready())
+    watch.turn(moved(scribe, 15), ready_known=(a_ready().cache_key,))
+    assert len(watch.woken) == 2
+
+
+def test_a_session_that_hears_of_a_summary_just_now_is_asked_again_whether_it_wants_another(watch: Watch) -> None:
+    scribe = Wanting()
+    watch.turn(scribe)
+    watch.switchboard.ready(scribe.member, a_ready())
     watch.turn(moved(scribe, 15))
+    assert len(watch.woken) == 1
+    watch.turn(scribe, ready_known=(a_ready().cache_key,))
     assert len(watch.woken) == 2
 
 
