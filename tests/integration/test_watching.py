@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 import pytest
