@@ -1,5 +1,7 @@
 """The mechanical index: exact references, in order of need, within a budget."""
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +71,17 @@ def test_a_listing_crowds_out_no_other_message() -> None:
     assert "INV-20931" in mechanical_index([result("ticket INV-20931"), result(listing)], 120)
 
 
+def test_old_messages_are_not_looked_through_for_the_last_tokens() -> None:
+    def never() -> list[Entity]:
+        raise AssertionError
+
+    index = Index()
+    index.add([], never)
+    for at in range(60):
+        index.add([], partial(list, [Entity("file", f"src/a_folder_of_that_name/file_{at}.py")]))
+    assert len(index.pick(61, 60)) == 4
+
+
 def test_a_file_is_not_listed_again_by_its_last_part() -> None:
     text = mechanical_index([call("/home/me/src/importer.py"), result("src/importer.py and importer.py")], 200)
     assert text.count("importer.py") == 1
@@ -100,7 +113,7 @@ def test_a_list_is_read_back_as_it_was_written() -> None:
 
 def test_an_earlier_summarys_references_keep_a_third_of_the_room() -> None:
     index = Index()
-    index.add([Entity("file", f"new/file_{at}.py") for at in range(100)], [])
+    index.add([Entity("file", f"new/file_{at}.py") for at in range(100)], list)
     picked = index.pick(1, 60, carried=[Entity("file", f"old/file_{at}.py") for at in range(100)])
     assert any(entity.text.startswith("old/") for entity in picked)
     assert any(entity.text.startswith("new/") for entity in picked)

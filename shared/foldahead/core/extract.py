@@ -8,14 +8,14 @@ what its message costs, `text` chooses among what was found.
 
 from collections.abc import Sequence
 
-from foldahead.core.index import call_references
+from foldahead.core.index import called_references
 from foldahead.core.messages import Call, Message, Picture, Result, Thinking, text_of
 from foldahead.core.redact import redact
 from foldahead.core.text.compose import Findings, compose
 from foldahead.core.text.entities import Entity, entities_in
 from foldahead.core.text.outcomes import job_ids, result_text, settle, tells_an_end
 from foldahead.core.text.parent import read_earlier
-from foldahead.core.text.steps import Step, step_of
+from foldahead.core.text.steps import Step, argument_texts, step_of
 from foldahead.core.text.talk import request, said, told, without_harness
 from foldahead.core.wrapper import is_ours, neutralise, unwrap
 
@@ -55,7 +55,7 @@ class Extractor:
                 case _:
                     spoken.append(text_of((block,)))
         self._hear(message.role, "\n".join(spoken), calls=bool(called), seen=seen)
-        self._found.index.add(called, seen)
+        self._found.index.add(called, lambda: seen)
         self._count += 1
 
     def text(self, end: int, budget_tokens: int) -> str:
@@ -66,7 +66,8 @@ class Extractor:
         step = step_of(call, self._count)
         self._found.steps.append(step)
         self._open.setdefault(call.id, []).append(step)
-        return call_references(call, step.label)
+        short, long = argument_texts(call)
+        return called_references(short, step.label), entities_in(long)
 
     def _settle(self, result: Result) -> list[Entity]:
         text = result_text(result)

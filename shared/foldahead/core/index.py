@@ -6,9 +6,10 @@ after a cut in 2 % of the span, and all of it in 5 %. Deterministic.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 
-from foldahead.core.messages import Call, Message, Picture, Result, Text, Thinking, text_of
+from foldahead.core.messages import Block, Call, Message, Picture, Result, Text, Thinking, text_of
 from foldahead.core.redact import redact
 from foldahead.core.text.entities import Entity, entities_in
 from foldahead.core.text.outcomes import result_text
@@ -17,7 +18,7 @@ from foldahead.core.text.talk import STRONG, said, without_harness
 from foldahead.core.tokens import BYTES_PER_TOKEN, estimate_text
 from foldahead.core.wrapper import is_ours
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 """Part of every cache key: count up when the same span gives another index."""
 
 _HEADINGS = {
@@ -36,6 +37,9 @@ _SAID_FROM_TOKENS = 150
 """Below this budget the references alone: the user's words are in the summary that the index follows."""
 _COMMAND_CHARS = 140
 _LEAST_TOKENS = 3
+_LAST_TOKENS, _MISFITS = 12, 40
+"""With less room than this, and so many in a row that did not fit into it, no more are looked at: what is small enough
+for the last few tokens is not worth looking through the whole span."""
 _EXACT = ("file", "id", "url", "error")
 """What cannot be guessed comes before commands, numbers and names."""
 _FLOOD = 12
@@ -49,10 +53,10 @@ class Index:
 
     def __init__(self) -> None:
         self._called: list[list[Entity]] = []
-        self._seen: list[list[Entity]] = []
+        self._seen: list[Callable[[], list[Entity]]] = []
 
-    def add(self, called: list[Entity], seen: list[Entity]) -> None:
-        """One message more: references in its tool calls, and those in anything else."""
+    def add(self, called: list[Entity], seen: Callable[[], list[Entity]]) -> None:
+        """One message more: references in its tool calls, and those in anything else, asked for where there is room."""
         self._called.append(called)
         self._seen.append(seen)
 
@@ -78,7 +82,7 @@ class Index:
         later: list[Entity] = []
         for flood in (slice(0, _FLOOD), slice(_FLOOD, None)):
             for at in range(last, -1, -1):
-                for entity in [entity for entity in self._seen[at] if entity.kind in _EXACT][flood]:
+                for entity in [entity for entity in self._seen[at]() if entity.kind in _EXACT][flood]:
                     if entity.kind == "id" and entity.text not in met:
                         met.add(entity.text)
                         shape = _DIGITS.sub("0", entity.text)
@@ -88,9 +92,10 @@ class Index:
                             continue
                     yield entity
         yield from later
-        for lists in (self._called, self._seen):
-            for at in range(last, -1, -1):
-                yield from [entity for entity in lists[at] if entity.kind not in _EXACT][:_FLOOD]
+        for at in range(last, -1, -1):
+            yield from [entity for entity in self._called[at] if entity.kind not in _EXACT][:_FLOOD]
+        for at in range(last, -1, -1):
+            yield from [entity for entity in self._seen[at]() if entity.kind not in _EXACT][:_FLOOD]
 
 
 class _Picked:
@@ -105,13 +110,15 @@ class _Picked:
         self._spent_tokens = 0.0
 
     def take(self, entities: Iterator[Entity], budget_tokens: int) -> None:
+        misfits = 0
         for entity in entities:
             left = budget_tokens - self._spent_tokens
-            if left < _LEAST_TOKENS:
+            if left < _LEAST_TOKENS or (left < _LAST_TOKENS and misfits == _MISFITS):
                 return
             cost = _tokens(entity.text)
             if entity.kind not in self._kinds:
                 cost += _tokens(_HEADINGS[entity.kind])
+            misfits = min(misfits + 1, _MISFITS) if cost > left else 0
             if cost > left or entity.text in self._known:
                 continue
             self._learn(entity)
@@ -204,32 +211,38 @@ def _newest(constraints: list[str], budget_tokens: int) -> list[str]:
     return [f'"{text}"' for text in reversed(chosen)]
 
 
-def references(message: Message) -> tuple[list[Entity], list[Entity]]:
-    """The references in a message's tool calls, and those in the rest of it."""
+def references(message: Message) -> tuple[list[Entity], Callable[[], list[Entity]]]:
+    """The references in a message's tool calls, and what finds those in the rest of it: most of the text is there, and
+    of a long span the newest messages fill the room.
+    """
     called: list[Entity] = []
-    seen: list[Entity] = []
+    later: list[Callable[[], list[Entity]]] = []
     for block in message.blocks:
         match block:
             case Call():
-                short, long = call_references(block, command_label(block))
-                called += short
-                seen += long
+                short, long = argument_texts(block)
+                called += called_references(short, command_label(block))
+                later.append(partial(entities_in, long))
             case Result():
-                seen += entities_in(result_text(block), names=False)
+                later.append(partial(_printed, block))
             case Thinking() | Picture():
                 pass
             case _:
-                seen += entities_in(redact(text_of((block,))))
-    return called, seen
+                later.append(partial(_told, block))
+    return called, cache(lambda: [entity for find in later for entity in find()])
 
 
-def call_references(call: Call, label: str) -> tuple[list[Entity], list[Entity]]:
-    """The references in a call's short arguments, its command among them, and those in what it writes.
-
-    `label`: of its step, where it has a command.
-    """
-    short, long = argument_texts(call)
-    called = entities_in(short)
+def called_references(arguments: str, label: str) -> list[Entity]:
+    """The references in a call's short arguments, and the command that its step's label names."""
+    called = entities_in(arguments)
     if label.startswith(COMMAND):
         called.append(Entity("command", label[len(COMMAND) : len(COMMAND) + _COMMAND_CHARS]))
-    return called, entities_in(long) if long else []
+    return called
+
+
+def _printed(result: Result) -> list[Entity]:
+    return entities_in(result_text(result), names=False)
+
+
+def _told(block: Block) -> list[Entity]:
+    return entities_in(redact(text_of((block,))))
