@@ -164,6 +164,7 @@ def test_a_summary_that_is_made_ends_the_count_of_failures(watch: Watch) -> None
 def test_a_session_that_hears_of_a_summary_just_now_is_asked_again_whether_it_wants_another(watch: Watch) -> None:
     scribe = Wanting()
     watch.turn(scribe)
+    watch.fail_job(scribe)
     watch.switchboard.ready(scribe.member, a_ready())
     watch.turn(moved(scribe, 15))
     assert len(watch.woken) == 1
