@@ -108,8 +108,8 @@ class Agent:
     def session(self, name: str = "s", workspace: str = "acme", **policy: Any) -> Session:
         return self._fold.session(name, workspace=workspace, policy=policy_from(POLICY | policy))
 
-    def publish(self, session: Session, history: list[Any]) -> None:
-        session.request(model="claude-sonnet-5-5", max_tokens=10, messages=history)
+    def publish(self, session: Session, history: list[Any], **request: Any) -> None:
+        session.request(**{"model": "claude-sonnet-5-5", "max_tokens": 10, "messages": history} | request)
         session.publish(history)
 
     def grown(self, name: str = "s", rounds: int = 14, **policy: Any) -> Session:

@@ -58,20 +58,32 @@ def redis_texts(stack: RealStack) -> list[tuple[bytes, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+REQUEST: dict[str, Any] = {
+    "model": "claude-haiku-5-5",
+    "system": f"{CANARY} is the word.",
+    "tools": [{"name": "read", "description": CANARY, "input_schema": {"type": "object"}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [*((ending, "text") for ending in ENDINGS), ("a summary", "native"), ("a refused request", "native")],
+)
 def test_it_is_in_no_log_event_task_row_or_error(
-    tmp_path: Path, database_url: str, standin: RunningStandIn, ending: str
+    tmp_path: Path, database_url: str, standin: RunningStandIn, ending: str, kind: str
 ) -> None:
     standin.script(*ENDINGS[ending])
     with claude_stack(tmp_path, database_url, standin, workers=0) as stack:
         fold = Foldahead(stack.settings.redis_url)
         agent = Agent(fold)
-        agent.publish(agent.session("s", workspace="default"), rounds_of(14, canary=CANARY))
+        session = agent.session("s", workspace="default", kind=kind, summary_max_tokens=300)
+        agent.publish(session, rounds_of(14, canary=CANARY), **REQUEST)
         wait_until(lambda: any(b"foldahead.compact" in text for _, text in redis_texts(stack)))
         queued = redis_texts(stack)
         stack.add("work-1")
         wait_until(lambda: {job.state for job in stack.jobs()} <= {"done", "failed"}, 20)
         wait_until(lambda: [row for row in rows(stack.store, events) if "started" not in row["kind"]])
+        assert [row["kind"] for row in rows(stack.store, jobs)] == [kind]
         for word in (CANARY, KEY):
             assert not [key for key, text in [*queued, *redis_texts(stack)] if word.encode() in text]
             assert not rows_with(stack, word)
