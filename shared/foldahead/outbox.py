@@ -63,6 +63,8 @@ class Outbox:
 
     def put_envelope(self, envelope: Envelope) -> None:
         """What the request that is being made holds beside model and messages."""
+        if len(envelope.encoded()) > MAX_ENVELOPE_BYTES:
+            self._conversation.hands_out_originals = False
         self._conversation.envelope = envelope.digest
         self._envelope = envelope
 
@@ -99,7 +101,11 @@ class Outbox:
         if self._closed:
             return None
         self._look_ahead()
-        return self._delta
+        delta = self._delta
+        if delta is not None and delta.standing.envelope and not self._conversation.hands_out_originals:
+            # Found since it was put: a `native` job would ask for what cannot be handed over, again and again.
+            return msgspec.structs.replace(delta, standing=msgspec.structs.replace(delta.standing, envelope=""))
+        return delta
 
     def head(self, at: int) -> bytes | None:
         """The chain head before message `at`."""
@@ -107,12 +113,8 @@ class Outbox:
         return heads[at] if 0 <= at < len(heads) else None
 
     def envelope(self, digest: str) -> bytes | None:
-        """The envelope of that digest; None when the requests have another one by now, or it is too large."""
-        encoded = self._envelope.encoded() if self._envelope.digest == digest else None
-        if encoded is not None and len(encoded) > MAX_ENVELOPE_BYTES:
-            self._conversation.hands_out_originals = False
-            return None
-        return encoded
+        """The envelope of that digest; None when the requests have another one by now."""
+        return self._envelope.encoded() if self._envelope.digest == digest else None
 
     def bodies(self, start: int) -> Iterator[tuple[bytes, bytes]]:
         """(head after, body) from message `start` on; encoded as they are asked for."""

@@ -80,8 +80,11 @@ class Session:
         if "messages" not in kwargs:
             raise TypeError("request: expected messages=[...] among the arguments")
         history, conversation = kwargs["messages"], self._conversation
-        if conversation.policy.kind == "native" or conversation.shows_block:
+        # What was heard and is not taken in yet may be a block that another process shows, or a policy that asks for it.
+        if conversation.policy.kind == "native" or conversation.shows_block or self._outbox.has_news:
             self._outbox.put_envelope(envelope_of(kwargs))
+        else:
+            conversation.envelope = ""
         view = self._turn(history, str(kwargs.get("model") or ""))
         if view is history and conversation.policy.tail_thinking != "drop_block":
             return kwargs

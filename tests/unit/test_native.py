@@ -165,6 +165,64 @@ def test_a_block_that_goes_on_from_another_than_the_shown_one_is_not_taken() -> 
     assert talk.active.end == END
 
 
+def test_a_block_heals_a_view_that_stands_on_an_extract() -> None:
+    talk, history = conversation(msgspec.structs.replace(POLICY, hard_cap_tokens=1_500)), thoughtful(12)
+    talk.view(history, Moment())
+    assert talk.degraded == "extract"
+    history = [*history, assistant("Fine."), user("Next.")]
+    talk.add_ready(block_for(talk, history, END))
+    view = talk.view(history, Moment())
+    assert talk.degraded == ""
+    assert view[0]["content"] == [BLOCK]
+
+
+@pytest.mark.parametrize(("kind", "block"), [("text", b""), ("native", json.dumps(BLOCK).encode())])
+def test_a_block_of_the_history_alone_takes_the_place_of_a_text_and_of_a_block_that_is_not_stored_any_more(
+    kind: str, block: bytes
+) -> None:
+    talk, history, _ = swapped(kind=kind, block=block)
+    history = [*history, *thoughtful(12)]
+    talk.add_ready(block_for(talk, history, 40))
+    view = talk.view(history, Moment())
+    assert talk.active.spans[-1].cache_key == "k40"
+    assert thoughts_in(view) == 0
+
+
+def test_a_block_that_no_request_may_carry_is_not_waited_for() -> None:
+    talk, history = conversation(), rounds(10)
+    talk.add_ready(block_for(talk, history, END))
+    assert not talk.wants_work(talk.standing())
+    talk.envelope = "e2"
+    assert talk.wants_work(talk.standing())
+    talk.envelope = "e1"
+    talk.pin(history[2])
+    assert talk.wants_work(talk.standing())
+
+
+@pytest.mark.parametrize("envelope", ["e1", "e2"])
+def test_a_block_that_was_given_up_is_not_waited_for_in_a_new_process(envelope: str) -> None:
+    talk, history, _ = swapped()
+    talk.envelope = "e2"
+    talk.view(history, Moment())
+    new = conversation(envelope=envelope)
+    new.observe(history)
+    new.replace_records(list(talk.records))
+    new.add_ready(block_for(new, history, END))
+    new.view(history, Moment())
+    standing = new.standing()
+    assert new.wants_work(standing)
+    assert standing.shown is None
+
+
+@pytest.mark.parametrize(
+    "block", [b"", b"5", b"[]", b'{"type":"compaction","content":null}', b'{"type":"text","text":"x"}']
+)
+def test_what_is_no_block_breaks_no_turn(block: bytes) -> None:
+    talk, history = conversation(), thoughtful(10)
+    talk.add_ready(block_for(talk, history, END, block=block))
+    assert talk.view(history, Moment()) is history
+
+
 def test_system_messages_of_the_span_are_said_again_behind_the_block() -> None:
     history = [*thoughtful(10), user(text("And now?"))]
     history[3:3] = [system("Answer in French.")]

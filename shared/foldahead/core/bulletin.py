@@ -8,7 +8,7 @@ from foldahead.core.cut import current_cut, tail_start
 from foldahead.core.decide import offer_of
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
-from foldahead.core.native import follows, is_native, may_be_native, sent_as_is
+from foldahead.core.native import goes_on, is_native, may_be_native, may_stand, sent_as_is
 from foldahead.core.pins import pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.standing import Calibration, Ready, Shown, Standing
@@ -27,6 +27,7 @@ class Known(Struct, frozen=True, kw_only=True):
     growth: Growth
     model: str
     envelope: str
+    hands_out_originals: bool
     stalled: int
     policy_pins: frozenset[int] = frozenset()
 
@@ -45,7 +46,17 @@ class Known(Struct, frozen=True, kw_only=True):
         """Summaries that are ready and were made from this history."""
         heads = self.ledger.heads
         made = [ready for ready in self.ready if ready.end < len(heads) and heads[ready.end] == ready.head_end]
-        return [ready for ready in made if ready.kind != "native" or follows(ready, self.active)]
+        return [ready for ready in made if ready.kind != "native" or self._may_show(ready)]
+
+    @property
+    def asked(self) -> frozenset[int]:
+        """Indices that the caller or the policy pinned."""
+        return self.active.asked | self.policy_pins
+
+    def _may_show(self, block: Ready) -> bool:
+        """Whether the next request may carry a block; before the first one nothing is known against it."""
+        fits = not self.envelope or may_stand(block, self.ledger, self.active, self.model, self.envelope, self.asked)
+        return fits and goes_on(block, self.active)
 
     @property
     def total_tokens(self) -> int:
@@ -59,8 +70,8 @@ def standing_of(known: Known, turn_id: str | None) -> Standing:
     pending = int(slope * pending_estimate(ledger, known.active, tail))
     cut = current_cut(ledger, known.policy, known.active, tail)
     prefix = ledger.tokens[ledger.stable_prefix_end()]
-    asked = known.active.asked | known.policy_pins
-    native = known.policy.kind == "native" and may_be_native(ledger, known.active, known.model, asked, cut.end)
+    native = known.policy.kind == "native" and known.hands_out_originals
+    native = native and may_be_native(ledger, known.active, known.model, known.asked, cut.end)
     return Standing(
         dialect=ledger.dialect.name,
         policy=msgspec.structs.replace(known.policy, pinned=()),
@@ -109,7 +120,7 @@ def _after(known: Known, ready: Ready) -> int:
 def _pinned_tokens(known: Known, start: int, end: int) -> int:
     """Calibrated tokens of what would stay in the view from inside a span."""
     ledger = known.ledger
-    pinned = pins_of(ledger, start, end, known.active.asked | known.policy_pins) if end > start else {}
+    pinned = pins_of(ledger, start, end, known.asked) if end > start else {}
     return int(known.slope * sum(ledger.span_tokens(index, index + 1) for index in pinned))
 
 

@@ -323,7 +323,8 @@ class Conversation:
             calibration=self.calibration,
             growth=self.growth,
             model=self.model,
-            envelope=self.envelope if self.hands_out_originals else "",
+            envelope=self.envelope,
+            hands_out_originals=self.hands_out_originals,
             stalled=self.stalled,
             policy_pins=frozenset(self._policy_pins),
         )

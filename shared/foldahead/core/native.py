@@ -44,10 +44,37 @@ def fits(ready: Ready, model: str, envelope: str) -> bool:
     return bool(envelope) and made_for(ready.model, ready.envelope) == made_for(model, envelope)
 
 
+def has_block(ready: Ready) -> bool:
+    """Whether a ready summary holds a block that says something: it comes from Redis, and none may break a turn."""
+    try:
+        block: Any = msgspec.json.decode(ready.block)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    said: Any = block.get("content") if isinstance(block, dict) and block.get("type") == "compaction" else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return isinstance(said, str) and bool(said)
+
+
 def follows(ready: Ready, active: Active) -> bool:
-    """Whether a block goes on from what is shown: from the block in the view, or from the history alone, of which each
-    block that was never shown is a part."""
-    return not active.spans or ready.parent == active.spans[-1].cache_key
+    """Whether a block goes on from what is shown: from the block in the view, or, where there is none, from the
+    history, of which each block that was never shown is a part."""
+    shown = next((span for span in reversed(active.spans) if is_native(span)), None)
+    return shown is None or ready.parent == shown.cache_key
+
+
+def may_stand(
+    ready: Ready, ledger: Ledger, active: Active, model: str, envelope: str, asked_pins: frozenset[int]
+) -> bool:
+    """Whether a request of this model and envelope may carry a block, and nothing that stays asks to stand before
+    it."""
+    possible = ready.start == 0 and fits(ready, model, envelope) and ready.cache_key not in active.given_up
+    return possible and may_be_native(ledger, active, model, asked_pins, ready.end)
+
+
+def goes_on(ready: Ready, active: Active) -> bool:
+    """Whether a block may take the place of what is shown. One that goes on from another block only has to at the
+    hard cap: one that follows is to come. One made from the history alone is all that may come behind a text, an
+    `extract` or a parent that is not stored any more."""
+    return not ready.parent or follows(ready, active)
 
 
 def misfits(active: Active, model: str, envelope: str) -> list[Record]:

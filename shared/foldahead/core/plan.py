@@ -10,7 +10,7 @@ from foldahead.core.calibration import overhead_tokens
 from foldahead.core.cut import tail_start
 from foldahead.core.elide import elision
 from foldahead.core.ledger import Ledger
-from foldahead.core.native import fits, follows, may_be_native
+from foldahead.core.native import goes_on, may_stand
 from foldahead.core.policy import Policy
 from foldahead.core.scene import Extract, Outcome, Plan, Scene, Situation, window_room_tokens
 from foldahead.core.standing import Calibration, Ready
@@ -122,9 +122,8 @@ def _belongs(now: Situation, ready: Ready) -> bool:
 def _may_stand(now: Situation, ready: Ready) -> bool:
     """Whether the request that is being made may carry a block, and nothing that stays asks to stand before it."""
     scene = now.scene
-    possible = may_be_native(now.ledger, now.active, scene.model, scene.pinned, ready.end)
-    possible = possible and (follows(ready, now.active) or now.at_hard_cap)
-    return possible and ready.start == 0 and fits(ready, scene.model, scene.envelope)
+    possible = may_stand(ready, now.ledger, now.active, scene.model, scene.envelope, scene.pinned)
+    return possible and (goes_on(ready, now.active) or now.at_hard_cap)
 
 
 def _swapped(now: Situation, ready: Ready, late: bool) -> Plan | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from foldahead.core.ledger import Ledger
+from foldahead.core.native import has_block
 from foldahead.core.record import Record, record_of
 from foldahead.core.standing import Ready
 from foldahead.core.view import Active, active_records, made_from
@@ -87,6 +88,8 @@ class Recorded:
 
     def add_ready(self, ready: Ready, ledger: Ledger) -> None:
         """Take a summary that is ready. Of too many the least useful goes."""
+        if ready.kind == "native" and not has_block(ready):
+            return
         if ready.cache_key in self.refused or ready.cache_key in self.ready:
             return
         self.ready[ready.cache_key] = ready
