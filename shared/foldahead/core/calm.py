@@ -20,12 +20,10 @@ from foldahead.core.recorded import Recorded
 from foldahead.core.scene import OUTPUT_RESERVE_TOKENS
 from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration
-from foldahead.core.tokens import least_tokens
+from foldahead.core.tokens import UNLIMITED, least_tokens
 from foldahead.core.tracked import TrackedHistory
 from foldahead.core.view import MOST_BREAKPOINTS, Active
 from foldahead.core.weigh import pending_estimate, whole_estimate
-
-UNLIMITED = 2**31 - 1
 
 Glance = Callable[[list[Any], int, tuple[str, ...], int], int | None]
 

@@ -42,7 +42,11 @@ class GlancingConversation(Conversation):
             return None
         if model is not None:
             self.model = model
-        if calm.policy is not self.policy or calm.active is not self.active or calm.model not in ("", self.model):
+        if (
+            calm.policy is not self.policy
+            or calm.active is not self._recorded.active
+            or calm.model not in ("", self.model)
+        ):
             return None
         view = calm.view(history)
         if view is not None:

@@ -24,6 +24,9 @@ TOKENS_PER_PAGE = 2_000
 """A PDF page: its text and its picture (Claude documentation: 1,500 to 3,000)."""
 DENSE_TOKENS_PER_CHAR = 1.1
 
+UNLIMITED = 2**31 - 1
+"""More tokens than anything has or has room for."""
+
 _BASE64 = re.compile("[A-Za-z0-9+/_-]{256,}={0,2}")
 _LONG_CHARS = 16_384
 _SAMPLES, _SAMPLE_CHARS = 16, 512

@@ -19,7 +19,13 @@ from foldahead.core.messages import (
     Thinking,
 )
 from foldahead.core.pictures import picture_size
-from foldahead.core.tokens import CALL_OVERHEAD_TOKENS, MESSAGE_OVERHEAD_TOKENS, MOST_PICTURE_TOKENS, most_tokens
+from foldahead.core.tokens import (
+    CALL_OVERHEAD_TOKENS,
+    MESSAGE_OVERHEAD_TOKENS,
+    MOST_PICTURE_TOKENS,
+    UNLIMITED,
+    most_tokens,
+)
 from foldahead.errors import InvalidHistory
 
 _ROLES = ("user", "assistant", "system")
@@ -44,17 +50,21 @@ class AnthropicMessages:
         return Message(role, _blocks(raw.get("content"), f"messages[{at}].content"), extra)
 
     def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
-        sight = _Sight(list(waiting), room)
-        for message in history[start:]:
+        left, marks = list(waiting), 0
+        for at in range(start, len(history)):
+            message = history[at]
             if message.__class__ is not dict or message.get("role") != "user":
                 return None
             content = message.get("content")
-            sight.room -= MESSAGE_OVERHEAD_TOKENS
             if content.__class__ is str:
                 content = [{"type": "text", "text": content}]
-            if content.__class__ is not list or not content or not sight.takes(content) or sight.room < 0:
+            if content.__class__ is not list or not content:
                 return None
-        return sight.marks
+            room, more = _glanced(content, left, room - MESSAGE_OVERHEAD_TOKENS)
+            marks += more
+            if room < 0:
+                return None
+        return marks
 
     def user_message(self, text: str) -> Any:
         return {"role": "user", "content": [{"type": "text", "text": text}]}
@@ -135,58 +145,46 @@ class AnthropicMessages:
         return {"role": role_of(message), "content": content}
 
 
-class _Sight:
-    """What a glance has come to so far: calls that still wait, the room that is left, breakpoints."""
+def _glanced(content: list[Any], left: list[Any], room: int) -> tuple[int, int]:
+    """The room that the blocks of a user's message leave, below 0 where they are not ordinary, and their breakpoints.
 
-    __slots__ = ("left", "marks", "room")
+    Ordinary are results of calls that are `left`, and behind the last of them text and pictures.
+    """
+    marks, spoke = 0, False
+    for block in content:
+        if block.__class__ is not dict:
+            return -1, 0
+        marks += "cache_control" in block
+        if block.get("type") == "tool_result":
+            call, inner = block.get("tool_use_id"), block.get("content")
+            if spoke or call not in left:
+                return -1, 0
+            left.remove(call)
+            room -= CALL_OVERHEAD_TOKENS + (most_tokens(inner, room) if inner.__class__ is str else _parts(inner, room))
+        else:
+            spoke = True
+            room -= _most_of(block, room)
+    return (-1 if spoke and left else room), marks
 
-    def __init__(self, left: list[str], room: int) -> None:
-        self.left = left
-        self.room = room
-        self.marks = 0
 
-    def takes(self, content: list[Any]) -> bool:
-        """Whether the blocks of a user's message are ordinary: results of what was called, then text."""
-        spoke = False
-        for block in content:
-            if block.__class__ is not dict:
-                return False
-            if block.get("type") == "tool_result":
-                if spoke or not self._takes_result(block):
-                    return False
-            elif self._takes_part(block, may_be_blank=False):
-                spoke = True
-            else:
-                return False
-        return not (spoke and self.left)
+def _parts(content: Any, room: int) -> int:
+    """The most tokens of what a result holds besides a mere text; more than any room where it is not ordinary."""
+    if content is None:
+        return 0
+    if content.__class__ is not list:
+        return UNLIMITED
+    plain = all(part.__class__ is dict and "cache_control" not in part for part in content)
+    return sum(_most_of(part, room) for part in content) if plain else UNLIMITED
 
-    def _takes_result(self, block: dict[str, Any]) -> bool:
-        call: Any = block.get("tool_use_id")
-        content: Any = block.get("content")
-        if call.__class__ is not str or call not in self.left:
-            return False
-        self.left.remove(call)
-        self.marks += block.get("cache_control") is not None
-        self.room -= CALL_OVERHEAD_TOKENS
-        if content.__class__ is str:
-            self.room -= most_tokens(content, self.room)
-            return True
-        if content.__class__ is list:
-            return all(part.__class__ is dict and self._takes_part(part, may_be_blank=True) for part in content)
-        return content is None
 
-    def _takes_part(self, part: dict[str, Any], *, may_be_blank: bool) -> bool:
-        """Text with nothing beside it, or a picture."""
-        kind: Any = part.get("type")
-        text: Any = part.get("text")
-        self.marks += part.get("cache_control") is not None
-        if kind == "image":
-            self.room -= MOST_PICTURE_TOKENS
-            return part.get("source").__class__ is dict
-        if kind != "text" or text.__class__ is not str or len(part) != 2 + ("cache_control" in part):
-            return False
-        self.room -= most_tokens(text, self.room)
-        return may_be_blank or not (not text or text.isspace())
+def _most_of(block: dict[str, Any], room: int) -> int:
+    """The most tokens of a text or a picture; more than any room where it is blank, or any other block."""
+    text: Any = block.get("text")
+    if block.get("type") == "image" and block.get("source").__class__ is dict:
+        return MOST_PICTURE_TOKENS
+    if block.get("type") != "text" or text.__class__ is not str or not text or text.isspace():
+        return UNLIMITED
+    return most_tokens(text, room) if len(block) == 2 + ("cache_control" in block) else UNLIMITED
 
 
 def _breakpoints(items: Sequence[Any]) -> int:

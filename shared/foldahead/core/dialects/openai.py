@@ -8,7 +8,7 @@ from foldahead.core.canonical import encode_value
 from foldahead.core.dialect import Profile, as_mapping, role_of, usage_number, without_nulls
 from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
 from foldahead.core.pictures import picture_size
-from foldahead.core.tokens import CALL_OVERHEAD_TOKENS, MESSAGE_OVERHEAD_TOKENS, most_tokens
+from foldahead.core.tokens import CALL_OVERHEAD_TOKENS, MESSAGE_OVERHEAD_TOKENS, UNLIMITED, most_tokens
 from foldahead.errors import InvalidHistory
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -48,22 +48,25 @@ class OpenAIChat:
         return Message(role, blocks, extra)
 
     def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
-        left, opening = list(waiting), not start
-        before = role_of(history[start - 1]) if start and self.profile.alternates else ""
-        for message in history[start:]:
+        left, opening, alternates = list(waiting), not start, self.profile.alternates
+        before = role_of(history[start - 1]) if start and alternates else ""
+        for at in range(start, len(history)):
+            message = history[at]
             if message.__class__ is not dict:
                 return None
-            role = message.get("role")
+            role, content = message.get("role"), message.get("content")
+            room -= MESSAGE_OVERHEAD_TOKENS
             if role == "tool":
-                if (call := message.get("tool_call_id")).__class__ is not str or call not in left:
+                call: Any = message.get("tool_call_id")
+                if call not in left:
                     return None
                 left.remove(call)
-            elif (
-                left or not _speaks_plainly(message, opening) or (self.profile.alternates and role == before == "user")
-            ):
+                room -= CALL_OVERHEAD_TOKENS + (_most_of(content, room) if content else 0)
+            elif left or (alternates and role == before == "user") or not _speaks_plainly(message, opening):
                 return None
+            else:
+                room -= _most_of(content, room)
             opening, before = opening and role != "user", role
-            room = _left_by(message.get("content"), role == "tool", room - MESSAGE_OVERHEAD_TOKENS)
             if room < 0:
                 return None
         return 0
@@ -135,25 +138,19 @@ def _speaks_plainly(message: dict[str, Any], opening: bool) -> bool:
     return spoken and bool(message.get("content")) and not any(key in message for key in _REASONING)
 
 
-def _left_by(content: Any, is_result: bool, room: int) -> int:
-    """The room that a message's content leaves; below 0 where there is none, or a glance does not tell."""
-    if is_result:
-        room -= CALL_OVERHEAD_TOKENS
-    if content is None:
-        return room
+def _most_of(content: Any, room: int) -> int:
+    """The most tokens of a content of texts; more than any room where it is blank, or anything else."""
     if content.__class__ is str:
-        blank = not is_result and content.isspace()
-        return -1 if blank else room - most_tokens(content, room)
+        return UNLIMITED if content.isspace() else most_tokens(content, room)
     if content.__class__ is not list:
-        return -1
+        return UNLIMITED
+    total = 0
     for part in content:
-        text = part.get("text") if part.__class__ is dict else None
-        if text.__class__ is not str or part.get("type") != "text" or len(part) != 2 + ("cache_control" in part):
-            return -1
-        if not text or text.isspace():
-            return -1
-        room -= most_tokens(text, room)
-    return room
+        text = part.get("text") if part.__class__ is dict and part.get("type") == "text" else None
+        if text.__class__ is not str or not text or text.isspace() or len(part) != 2 + ("cache_control" in part):
+            return UNLIMITED
+        total += most_tokens(text, room)
+    return total
 
 
 def _speaking(raw: dict[str, Any]) -> dict[str, Any] | None:
