@@ -79,7 +79,7 @@ def test_old_messages_are_not_looked_through_for_the_last_tokens() -> None:
     index.add([], never)
     for at in range(60):
         index.add([], partial(list, [Entity("file", f"src/a_folder_of_that_name/file_{at}.py")]))
-    assert len(index.pick(61, 60)) == 4
+    assert len(index.pick(61, 60)) == 5
 
 
 def test_a_file_is_not_listed_again_by_its_last_part() -> None:
