@@ -26,6 +26,9 @@ from tests.waiting import wait_until
 
 TURNS = 60
 
+pytestmark = pytest.mark.timeout(300)
+"""Sixty processes in a row, each of which imports the SDK."""
+
 
 class Run:
     """One run of the loop: what the agent saw of each turn, and the bytes that the API server got."""
