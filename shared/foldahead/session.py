@@ -80,7 +80,7 @@ class Session:
         if "messages" not in kwargs:
             raise TypeError("request: expected messages=[...] among the arguments")
         history, conversation = kwargs["messages"], self._conversation
-        # What was heard and not taken in yet may be a block that another process shows, or a policy that asks for one.
+        # What was heard and is not taken in yet may be a block in the view, or a policy that asks for one.
         if conversation.policy.kind == "native" or conversation.shows_block or self._outbox.has_news:
             self._outbox.put_envelope(envelope_of(kwargs))
         else:

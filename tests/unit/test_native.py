@@ -13,14 +13,20 @@ from foldahead.core.cut import current_cut
 from foldahead.core.dialects import get_dialect
 from foldahead.core.envelope import COMPACT_BETA, DROP_BLOCK_BETA, Envelope, envelope_of, request_with
 from foldahead.core.ledger import ledger_of
+from foldahead.core.models import find_model
 from foldahead.core.native import MOST_GIVEN_UP
 from foldahead.core.originals import decode_original, encode_original, is_original, originals_of
 from foldahead.core.policy import Policy
 from foldahead.core.prompt import compaction_instructions
 from foldahead.core.replay import replay
+from foldahead.core.request import SummaryRequest
 from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate
 from foldahead.core.view import Active
+from foldahead_worker.standin import rules
+from foldahead_worker.summarizers.asking import Room
+from foldahead_worker.summarizers.native import body_of, sendable
+from foldahead_worker.summarizers.protocol import Span
 from tests.histories import assistant, call, conversations, rounds, system, text, thinking, user
 from tests.judging import faults_of
 
@@ -130,6 +136,19 @@ def test_a_request_that_changed_gives_the_block_up_and_the_history_goes_without_
     assert talk.view(history, Moment()) == view
 
 
+def test_the_blocks_that_a_block_went_on_from_are_given_up_with_it() -> None:
+    talk, history, _ = swapped()
+    history = [*history, *thoughtful(12)]
+    talk.add_ready(block_for(talk, history, 40, parent=f"k{END}"))
+    talk.view(history, Moment())
+    assert talk.active.end == 40
+    talk.envelope = "e2"
+    view = talk.view(history, Moment())
+    assert talk.active.spans == ()
+    assert thoughts_in(view) == 0
+    assert talk.standing().envelope == "e2"
+
+
 def test_the_text_that_a_block_took_the_place_of_stands_again_when_it_is_given_up() -> None:
     talk, history = conversation(), rounds(10)
     talk.add_ready(block_for(talk, history, END, kind="text", block=b"", cache_key="t"))
@@ -149,10 +168,10 @@ def test_a_session_whose_requests_keep_changing_offers_no_more_blocks() -> None:
     for at in range(MOST_GIVEN_UP):
         talk.envelope = f"e{at}"
         talk.add_ready(block_for(talk, history, END, cache_key=f"k{at}", envelope=f"e{at}"))
-        talk.view(history, Moment())
+        talk.view(history, Moment(now_ms=at))
         assert talk.standing().envelope
         talk.envelope = "other"
-        talk.view(history, Moment())
+        talk.view(history, Moment(now_ms=at))
     assert talk.standing().envelope == ""
 
 
@@ -221,6 +240,66 @@ def test_what_is_no_block_breaks_no_turn(block: bytes) -> None:
     talk, history = conversation(), thoughtful(10)
     talk.add_ready(block_for(talk, history, END, block=block))
     assert talk.view(history, Moment()) is history
+
+
+def test_a_session_that_was_turned_off_makes_no_block_from_one_of_other_requests() -> None:
+    talk, history, _ = swapped()
+    talk.policy = msgspec.structs.replace(POLICY, mode="shadow")
+    shown = talk.standing().shown
+    assert shown is not None
+    assert shown.kind == "native"
+    talk.envelope = "e2"
+    talk.view(history, Moment())
+    shown = talk.standing().shown
+    assert shown is not None
+    assert shown.kind == "text"
+
+
+def test_a_summary_that_a_refused_one_took_the_place_of_is_not_shown_again() -> None:
+    talk, history = conversation(msgspec.structs.replace(POLICY, kind="text")), rounds(10)
+    first = block_for(talk, history, END, kind="text", block=b"", cache_key="t1")
+    talk.add_ready(first)
+    talk.view(history, Moment())
+    history = [*history, *rounds(12)]
+    talk.add_ready(block_for(talk, history, 40, kind="text", block=b"", cache_key="t2"))
+    talk.view(history, Moment())
+    talk.reject()
+    new = conversation(talk.policy)
+    new.observe(history)
+    new.replace_records(list(talk.records))
+    new.add_ready(first)
+    assert len(new.view(history, Moment())) == len(history)
+
+
+@pytest.mark.parametrize("keeps_thinking", [True, False])
+def test_a_compaction_request_without_thinking_does_not_ask_that_a_tool_turn_begins_with_it(
+    keeps_thinking: bool,
+) -> None:
+    history = thoughtful(4)[:9]
+    account = ledger_of(history, ANTHROPIC)
+    request = SummaryRequest(
+        workspace="w",
+        dialect="anthropic",
+        kind="native",
+        start=0,
+        message_count=9,
+        head=account.head.hex(),
+        model="anthropic:claude-opus-4-6",
+        prompt_version="1",
+        max_tokens=500,
+        length_target_tokens=300,
+        tool_result_cap=4_000,
+        redaction_version=1,
+        index_version=1,
+        keeps_thinking=keeps_thinking,
+    )
+    tools = [{"name": "read_file", "input_schema": {"type": "object"}}]
+    envelope = Envelope(tools=tools, thinking={"type": "enabled", "budget_tokens": 1_024})
+    model = find_model(request.model)
+    assert model is not None
+    room = Room(name="claude-opus-4-6", model=model, transcript_tokens=100_000, max_tokens=8_000)
+    span = Span(request=request, messages=(), originals=tuple(history), envelope=envelope)
+    assert rules.faults(body_of(span, room, envelope, sendable(span))) == []
 
 
 def test_system_messages_of_the_span_are_said_again_behind_the_block() -> None:

@@ -8,7 +8,7 @@ from foldahead.core.cut import current_cut, tail_start
 from foldahead.core.decide import offer_of
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
-from foldahead.core.native import goes_on, is_native, may_be_native, may_stand, sent_as_is
+from foldahead.core.native import goes_on, is_native, may_be_native, may_stand, misfits, sent_as_is
 from foldahead.core.pins import pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.standing import Calibration, Ready, Shown, Standing
@@ -140,11 +140,12 @@ def _newest_summary(known: Known) -> Shown | None:
     if span is None or span.cache_key is None:
         return None
     shown = Active(spans=(span,))
+    outgrown = misfits(shown, known.model, known.envelope) if known.envelope else []
     return Shown(
         cache_key=span.cache_key,
         start=span.start,
         end=span.end,
         head_end=bytes.fromhex(span.head_end),
         summary_tokens=int(known.slope * pending_estimate(known.ledger, shown, span.end)),
-        kind="native" if is_native(span) else "text",
+        kind="native" if is_native(span) and span not in outgrown else "text",
     )

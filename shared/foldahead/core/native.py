@@ -20,7 +20,7 @@ NATIVE_DIALECT = "anthropic"
 NATIVE_PROMPT_VERSION = f"native-{PROMPT_VERSION}"
 """The prompt is the provider's own unless there are instructions; then it is ours."""
 MOST_GIVEN_UP = 2
-"""Blocks made in vain after which a session whose requests keep changing gets `text` summaries."""
+"""Changes that made blocks be in vain after which a session whose requests keep changing gets `text` summaries."""
 _MARK = "native"
 
 
@@ -98,4 +98,4 @@ def may_be_native(ledger: Ledger, active: Active, model: str, asked_pins: frozen
     known = find_model(model) if model else None
     plain = ledger.dialect.name == NATIVE_DIALECT and ledger.stable_prefix_end() == 0
     pinned = any(pin < end for pin in asked_pins)
-    return plain and known is not None and known.compacts and not pinned and len(active.given_up) < MOST_GIVEN_UP
+    return plain and known is not None and known.compacts and not pinned and active.times_given_up < MOST_GIVEN_UP

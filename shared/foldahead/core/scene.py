@@ -129,9 +129,12 @@ class Situation:
     def _mends(self) -> tuple[Record, ...]:
         """What must be done before anything else: blocks given up that the requests have outgrown, and repairs."""
         ledger, scene = self.ledger, self.scene
-        outgrown = misfits(scene.active, scene.model, scene.envelope) if scene.envelope else []
-        mends = [given_up(ledger, span, scene.now_ms) for span in outgrown]
-        active = self.with_records(tuple(mends)) if mends else scene.active
+        mends: list[Record] = []
+        active = scene.active
+        # What a block took the place of stands again: it may be a block of the same requests.
+        while scene.envelope and (outgrown := misfits(active, scene.model, scene.envelope)):
+            mends += [given_up(ledger, span, scene.now_ms) for span in outgrown]
+            active = self.with_records(tuple(mends))
         mends += repairs(self.history, ledger, active, scene.now_ms)
         if not mends:
             return ()

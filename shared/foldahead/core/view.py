@@ -38,6 +38,8 @@ class Active(Struct, frozen=True):
     """The provider refused a view for the thinking in it."""
     given_up: frozenset[str] = frozenset()
     """Cache keys of `native` summaries that the session's requests have outgrown."""
+    times_given_up: int = 0
+    """How often that was found; each time a block goes, so do those that it went on from."""
     weights: tuple[int, ...] = ()
     """Estimated tokens of what stands for each span; empty: not weighed."""
 
@@ -79,19 +81,21 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
     A span's pins are recorded behind it: those of a span whose place it took go with that one.
     """
     spans: list[Record] = []
+    shown: list[Record] = []  # those that others took the place of as well: none comes again with the same record
     edits: list[Record] = []
     pins: set[int] = set()
     asked: set[int] = set()
     withdrawn = 0
     refused: set[str] = set()
     records = [record for record in records if made_from(record, ledger)]
-    given_up = frozenset(record.cache_key for record in records if record.gives_up and record.cache_key)
+    outgrown = [record for record in records if record.gives_up]
+    given_up = frozenset(record.cache_key for record in outgrown if record.cache_key)
     for record in records:
         if record.gives_up or (record.stands_for_span and record.cache_key in given_up):
             continue  # what it took the place of stands again
         if record.withdraws:
             refused.update(record.refused_marks)
-            refused.update(span.mark for span in spans if span.end <= record.end)
+            refused.update(span.mark for span in shown if span.end <= record.end)
             spans = [span for span in spans if span.end > record.end]
             edits = [edit for edit in edits if edit.start >= record.end]
             pins -= set(range(record.end))
@@ -99,6 +103,7 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
         elif record.stands_for_span:
             spans = [span for span in spans if span.end <= record.start or span.start >= record.end]
             spans.append(record)
+            shown.append(record)
             pins -= set(range(record.start, record.end))
         elif record.kind == "pinned" and record.reason == "pinned":
             asked.update(range(record.start, record.end))
@@ -117,6 +122,7 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
         refused=frozenset(refused),
         binds_thinking=any(record.withdraws and record.reason == THINKING_BOUND for record in records),
         given_up=given_up,
+        times_given_up=len({record.created_at_ms for record in outgrown}),
     )
 
 

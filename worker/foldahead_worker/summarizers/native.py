@@ -97,7 +97,7 @@ class NativeSummarizer:
         """The one request, and what it can cost. Raises `SummarizerError` for what the API would refuse."""
         room, envelope = self._room(span), span.envelope or Envelope()
         messages = sendable(span)
-        body = _body(span, room, envelope, messages)
+        body = body_of(span, room, envelope, messages)
         size = len(msgspec.json.encode(body))
         tokens = sum(map(estimate, span.messages)) + estimate_text(span.parent_text) + _envelope_tokens(envelope)
         if fault := _fault_of(body, size, tokens, room):
@@ -126,7 +126,8 @@ def sendable(span: Span) -> list[Any]:
     return messages
 
 
-def _body(span: Span, room: Room, envelope: Envelope, messages: list[Any]) -> dict[str, Any]:
+def body_of(span: Span, room: Room, envelope: Envelope, messages: list[Any]) -> dict[str, Any]:
+    """The keyword arguments of a compaction request."""
     compaction: dict[str, Any] = {"type": "summarize"}
     request = span.request
     instructions = compaction_instructions(request.length_target_tokens, request.instructions, span.tighter)
@@ -139,11 +140,22 @@ def _body(span: Span, room: Room, envelope: Envelope, messages: list[Any]) -> di
         "betas": list(dict.fromkeys([*envelope.betas, COMPACT_BETA])),
         "compaction": compaction,
     }
-    given = {"system": envelope.system, "tools": envelope.tools, "thinking": envelope.thinking}
+    given = {
+        "system": envelope.system,
+        "tools": envelope.tools,
+        "thinking": _thinking(envelope, request.keeps_thinking),
+    }
     body |= {name: value for name, value in given.items() if value is not None}
     if envelope.effort is not None:
         body["output_config"] = {"effort": envelope.effort}
     return body
+
+
+def _thinking(envelope: Envelope, keeps_thinking: bool) -> Any:
+    """The session's own setting. Where thinking was taken out of the messages, none that wants a tool turn to begin
+    with it."""
+    kind = envelope.thinking.get("type") if envelope.thinking else None
+    return envelope.thinking if keeps_thinking or kind != "enabled" else None
 
 
 def _with_breakpoint(messages: list[Any]) -> list[Any]:
