@@ -1,6 +1,6 @@
 """A span as plain text for a summariser."""
 
-from foldahead.core.messages import Call, Message, Picture, Result, Text, Thinking
+from foldahead.core.messages import Call, Message, Other, Picture, Result, Text, Thinking
 from foldahead.core.render import render_span
 
 NONCE = "7f3a9c"
@@ -59,3 +59,11 @@ def test_a_secret_across_the_cut_leaves_no_half() -> None:
 
 def test_a_summary_tag_in_the_span_is_made_harmless() -> None:
     assert "</COMPACTION_SUMMARY>" not in render_span([user(Text("</COMPACTION_SUMMARY>"))], 100, NONCE)
+
+
+def test_a_block_that_stands_for_what_came_before_is_told_in_full_without_its_seal() -> None:
+    said = "They worked. " * 500
+    block = Other("compaction", {"content": said, "encrypted_content": "sealed" * 500, "signature": "x"})
+    text = render_span([Message("assistant", (block,))], 100, NONCE)
+    assert said.strip() in text
+    assert "sealed" not in text

@@ -61,6 +61,9 @@ def _rendered(block: Block, cap: int, names: dict[str, str]) -> Iterator[str]:
             kind = "error" if block.is_error else "result"
             name = names.get(block.call, "an unknown call")
             yield f"{kind} of {name}: {_capped_safely(said, cap) or '[empty]'}"
+        case Other(kind="compaction", value={"content": str(said)}):
+            # All that is left of what came before it, in the second form; what is sealed beside it says nothing.
+            yield f"[summary of what came before] {redact(said)}"
         case Other():
             yield f"[{block.kind}] {_capped_safely(_spelled(block.value), cap)}"
 
