@@ -70,7 +70,7 @@ def standing_of(known: Known, turn_id: str | None) -> Standing:
     pending = int(slope * pending_estimate(ledger, known.active, tail))
     cut = current_cut(ledger, known.policy, known.active, tail)
     prefix = ledger.tokens[ledger.stable_prefix_end()]
-    native = known.policy.kind == "native" and known.hands_out_originals
+    native = known.policy.kind == "native" and known.hands_out_originals and cut.start == 0
     native = native and may_be_native(ledger, known.active, known.model, known.asked, cut.end)
     return Standing(
         dialect=ledger.dialect.name,

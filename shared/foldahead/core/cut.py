@@ -45,7 +45,7 @@ def tail_start(ledger: Ledger, policy: Policy, slope: float = 1.0) -> int:
 def current_cut(ledger: Ledger, policy: Policy, active: Active, tail: int) -> Cut:
     """The span that a summary may stand for now: from the stable prefix, or, where each generation keeps its own
     summary, from the last one that is there to stay. A `native` one is always the first message of a view."""
-    if policy.kind == "native" and (cut := _cut_at_a_turn_of_role(ledger, tail)).found:
+    if policy.kind == "native" and policy.resummarise and (cut := _cut_at_a_turn_of_role(ledger, tail)).found:
         return cut
     return find_cut(ledger, tail, 0 if policy.resummarise else active.settled_end)
 

@@ -37,6 +37,8 @@ from foldahead_worker.summarizers.protocol import (
 MOST_REQUEST_BYTES = 31 * 1024 * 1024
 """The API refuses requests of 32 MB."""
 MOST_INSTRUCTIONS_CHARS = 16_384
+MOST_BLOCK_BYTES = 192 * 1024
+"""It stands in a record, and Redis takes none of more than 256 KiB."""
 _CACHEABLE = ("text", "image", "document", "tool_use", "tool_result")
 LEAST_ANSWER_TOKENS = 4_096
 """The server's own prompt asks for no length: a block that is cut off was paid for in vain."""
@@ -78,7 +80,14 @@ class NativeSummarizer:
         block = {name: value for name, value in (reply.block or {}).items() if value is not None}
         text = str(block.get("content") or "")
         stop_reason = "end_turn" if reply.stop_reason == "compaction" else reply.stop_reason
-        return Answer(text=text, stop_reason=stop_reason, block=msgspec.json.encode(block), cost=asker.cost)
+        encoded = msgspec.json.encode(block)
+        if len(encoded) > MOST_BLOCK_BYTES:
+            raise SummarizerError(
+                f"the block has {len(encoded)} bytes of at most {MOST_BLOCK_BYTES}",
+                code="block_too_large",
+                cost=asker.cost,
+            )
+        return Answer(text=text, stop_reason=stop_reason, block=encoded, cost=asker.cost)
 
     def _room(self, span: Span) -> Room:
         request = span.request
