@@ -51,7 +51,7 @@ class Outbox:
         self._encoded: list[bytes] = []
         self._encoded_of: list[Record] = []
         self._delta: wire.Delta | None = None
-        self._envelope = Envelope()
+        self._envelope = ("", Envelope())
         self._heard_overrides: bytes | None = b""
         self._closed = False
 
@@ -63,10 +63,11 @@ class Outbox:
 
     def put_envelope(self, envelope: Envelope) -> None:
         """What the request that is being made holds beside model and messages."""
-        if len(envelope.encoded()) > MAX_ENVELOPE_BYTES:
+        digest = envelope.digest
+        if digest != self._envelope[0] and len(envelope.encoded()) > MAX_ENVELOPE_BYTES:
             self._conversation.hands_out_originals = False
-        self._conversation.envelope = envelope.digest
-        self._envelope = envelope
+        self._conversation.envelope = digest
+        self._envelope = (digest, envelope)
 
     def want_nothing(self) -> bool:
         """No more work is wanted. Returns whether the servers know of the session at all."""
@@ -114,7 +115,8 @@ class Outbox:
 
     def envelope(self, digest: str) -> bytes | None:
         """The envelope of that digest; None when the requests have another one by now."""
-        return self._envelope.encoded() if self._envelope.digest == digest else None
+        current, envelope = self._envelope
+        return envelope.encoded() if current == digest else None
 
     def bodies(self, start: int) -> Iterator[tuple[bytes, bytes]]:
         """(head after, body) from message `start` on; encoded as they are asked for."""

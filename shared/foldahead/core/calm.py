@@ -17,6 +17,7 @@ from foldahead.core.ledger import Ledger
 from foldahead.core.models import LEAST_WINDOW_TOKENS, find_model
 from foldahead.core.policy import Policy
 from foldahead.core.recorded import Recorded
+from foldahead.core.repair import may_mend
 from foldahead.core.scene import OUTPUT_RESERVE_TOKENS
 from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration
@@ -87,8 +88,7 @@ def calm_of(
     waiting = ledger.waiting
     if waiting is None or policy.mode == "off" or policy.age_observations or not recorded.is_settled:
         return None
-    mended_to = max(active.end, active.withdrawn)
-    if any(fault.index >= mended_to for fault in reversed(ledger.faults)):
+    if may_mend(ledger, active):
         return None
     if active.touched:
         lead = showing.lead(history.messages, active, history.revision) if policy.mode == "on" else None

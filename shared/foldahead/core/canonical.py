@@ -132,6 +132,15 @@ def plain(value: Any, depth: int = 0) -> Any:
             return plain(_as_dict(value), depth)
 
 
+def json_of(value: Any) -> bytes:
+    """What an agent handed over, as JSON in its own order of keys. What no provider takes is made plain: nothing may
+    fail."""
+    try:
+        return msgspec.json.encode(value, enc_hook=plain)
+    except (UnicodeEncodeError, RecursionError, OverflowError):
+        return msgspec.json.encode(plain(value))
+
+
 def _tagged(value: msgspec.Struct) -> tuple[Any, ...]:
     tag = value.__struct_config__.tag
     fields = msgspec.structs.astuple(value)

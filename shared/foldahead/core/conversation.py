@@ -20,6 +20,7 @@ from foldahead.core.plan import Plan, Scene, make_plan, quiet_plan
 from foldahead.core.policy import Policy
 from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.recorded import Recorded
+from foldahead.core.repair import may_mend
 from foldahead.core.scene import Moment
 from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration, Ready, Standing
@@ -153,6 +154,11 @@ class Conversation:
         return any(map(is_native, self.active.spans))
 
     @property
+    def has_block_ready(self) -> bool:
+        """Whether a `native` summary is at hand: it goes in with the next request that may carry it."""
+        return any(ready.kind == "native" for ready in self.ready.values())
+
+    @property
     def has_ready(self) -> bool:
         """Whether a summary is at hand that reaches beyond what the view shows."""
         return any(ready.end > self.active.end for ready in self._known().usable)
@@ -227,17 +233,21 @@ class Conversation:
     def _quiet_plan(self, moment: Moment) -> Plan | None:
         """The plan of an ordinary turn, without a look at anything that grows; None when there may be more to do."""
         asked = moment.forced or moment.target_tokens is not None or moment.counter is not None
-        mended_to = max(self.active.end, self.active.withdrawn)
-        faulty = any(fault.index >= mended_to for fault in reversed(self.ledger.faults))
-        if asked or faulty or self.policy.age_observations or self.degraded or (moment.cold and self.ready):
+        if (
+            asked
+            or may_mend(self.ledger, self.active)
+            or self.policy.age_observations
+            or self.degraded
+            or (moment.cold and self.ready)
+        ):
             return None
-        if any(ready.kind == "native" for ready in self.ready.values()) or self._has_outgrown_block():
+        if self.has_block_ready or self._has_outgrown_block():
             return None
         return quiet_plan(self.ledger, self.active, self.policy, self.model, self.calibration)
 
     def _has_outgrown_block(self) -> bool:
         """Whether the view has a `native` summary that the request which is being made cannot carry."""
-        return bool(self.envelope and self.active.spans and misfits(self.active, self.model, self.envelope))
+        return bool(self.active.spans and misfits(self.active, self.model, self.envelope))
 
     def _planned(self, history: list[Any], moment: Moment, may_degrade: bool = True) -> Plan:
         plan = self._make_plan(history, moment, may_degrade)

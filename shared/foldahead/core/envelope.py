@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from foldahead.core.canonical import plain
+from foldahead.core.canonical import json_of, plain
 from foldahead.core.dialect import Dialect
 from foldahead.core.policy import Policy
 from foldahead.core.view import MOST_BREAKPOINTS
@@ -35,18 +35,11 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def digest(self) -> str:
         """What a block depends on, in the caller's order: SHA-256 of the JSON of system, tools and betas, hex."""
-        return hashlib.sha256(_json((self.system, self.tools, self.betas))).hexdigest()
+        return hashlib.sha256(json_of((self.system, self.tools, self.betas))).hexdigest()
 
     def encoded(self) -> bytes:
         """All of it as JSON."""
-        return _json(msgspec.structs.asdict(self))
-
-
-def _json(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value, enc_hook=plain)
-    except (UnicodeEncodeError, RecursionError, OverflowError):
-        return msgspec.json.encode(plain(value))
+        return json_of(msgspec.structs.asdict(self))
 
 
 def envelope_of(kwargs: Mapping[str, Any]) -> Envelope:

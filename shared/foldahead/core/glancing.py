@@ -28,7 +28,7 @@ class GlancingConversation(Conversation):
     def prepare(self) -> None:
         """Work out what the next turn may bring before anything is to be done about it."""
         self._calm = None
-        if self.was_given_back or any(ready.kind == "native" for ready in self.ready.values()):
+        if self.was_given_back or self.has_block_ready:
             return  # thinking goes with the next request, or a block goes in
         self._calm = calm_of(self._history, self._recorded, self._showing, self.policy, self.calibration, self.model)
 

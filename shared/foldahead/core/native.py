@@ -78,9 +78,9 @@ def goes_on(ready: Ready, active: Active) -> bool:
 
 
 def misfits(active: Active, model: str, envelope: str) -> list[Record]:
-    """The spans in a view that no request of this model and envelope may carry."""
+    """The spans in a view that no request of this model and envelope may carry; none before an envelope was seen."""
     wanted = made_for(model, envelope)
-    return [span for span in active.spans if is_native(span) and span.reason != wanted]
+    return [span for span in active.spans if envelope and is_native(span) and span.reason != wanted]
 
 
 def given_up(ledger: Ledger, span: Record, now_ms: int) -> Record:

@@ -8,21 +8,16 @@ from typing import Any
 
 import msgspec
 
-from foldahead.core import canonical
+from foldahead.core.canonical import json_of
 from foldahead.core.dialect import Dialect
-from foldahead.core.ledger import Ledger
-from foldahead.core.pairing import Pairing
+from foldahead.core.ledger import Ledger, bodies_of
 
 _OPENING = b"{"
 
 
 def encode_original(message: Any, dialect: Dialect) -> bytes:
     """A message as JSON, without cache breakpoints: no part of what was said, and few fit into one request."""
-    bare = dialect.limit_breakpoints([message], 0)[0]
-    try:
-        return msgspec.json.encode(bare, enc_hook=canonical.plain)
-    except (UnicodeEncodeError, RecursionError, OverflowError):
-        return msgspec.json.encode(canonical.plain(bare))
+    return json_of(dialect.limit_breakpoints([message], 0)[0])
 
 
 def is_original(body: bytes) -> bool:
@@ -41,14 +36,7 @@ def originals_of(messages: list[Any], ledger: Ledger, start: int, end: int) -> l
     Ends before the first that would not be read as what the ledger read: it was edited in place, or JSON cannot hold
     it. Only looks at what the ledger has settled: it may be called on another thread.
     """
-    heads, dialect = ledger.settled_heads, ledger.dialect
-    pairing = Pairing(merges_runs=dialect.profile.merges_runs)
-    found: list[bytes] = []
-    for at in range(ledger.turn_start_at(start), min(end, len(heads) - 1)):
-        body = encode_original(messages[at], dialect)
-        read = pairing.step(dialect.read(decode_original(body), at)).message
-        if canonical.next_head(heads[at], canonical.digest(canonical.encode(read))) != heads[at + 1]:
-            break
-        if at >= start:
-            found.append(body)
-    return found
+    since = ledger.turn_start_at(start)
+    encoded = [encode_original(message, ledger.dialect) for message in messages[since:end]]
+    sent = [*messages[:since], *map(decode_original, encoded)]
+    return encoded[start - since :][: len(bodies_of(sent, ledger, start, end))]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from foldahead.core.canonical import plain
+from foldahead.core.canonical import json_of, plain
 from foldahead.errors import UnusableRecord
 
 RECORD_VERSION = 1
@@ -48,7 +48,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def identity(self) -> tuple[object, ...]:
         """What makes two records the same fact, whenever and wherever they were made."""
-        put_in = hashlib.sha256(_encode((self.message, self.stubs))).hexdigest()
+        put_in = hashlib.sha256(json_of((self.message, self.stubs))).hexdigest()
         return (self.kind, self.start, self.end, self.head_start, self.head_end, self.cache_key, self.reason, put_in)
 
     @property
@@ -106,14 +106,7 @@ def record_of(
 
 def encode_record(record: Record) -> bytes:
     """A record as JSON. Keys of its message keep their order: a view is the same byte for byte after a round trip."""
-    return _encode(msgspec.to_builtins(record, enc_hook=plain) | {"v": record.v})
-
-
-def _encode(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value, enc_hook=plain)
-    except (UnicodeEncodeError, RecursionError, OverflowError):
-        return msgspec.json.encode(plain(value))  # no provider takes such a message, yet nothing may fail
+    return json_of(msgspec.to_builtins(record, enc_hook=plain) | {"v": record.v})
 
 
 def decode_record(data: bytes | str) -> Record:

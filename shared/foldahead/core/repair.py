@@ -25,7 +25,7 @@ def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int) -> 
         return []
     faulty: defaultdict[int, list[Fault]] = defaultdict(list)
     for fault in ledger.faults:
-        if fault.index >= max(active.end, active.withdrawn) and not _left_alone(fault, ledger):
+        if fault.index >= _mended_from(active) and not _left_alone(fault, ledger):
             faulty[ledger.turn_start_at(fault.index)].append(fault)
     latest = {record.start: record for record in active.edits if record.kind == "repaired"}
     made: list[Record] = []
@@ -34,6 +34,17 @@ def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int) -> 
         if not _is_done(range(*turn), _reason(faults), latest, ledger):
             made += _mended(history, ledger, turn, faults, latest, now_ms)
     return made
+
+
+def may_mend(ledger: Ledger, active: Active) -> bool:
+    """Whether any fault stands where faults are mended."""
+    since = _mended_from(active)
+    return any(fault.index >= since for fault in reversed(ledger.faults))
+
+
+def _mended_from(active: Active) -> int:
+    """Index from which on faults are mended: not in a span that a summary stands for, nor where a view was refused."""
+    return max(active.end, active.withdrawn)
 
 
 def _is_done(turn: range, reason: str, latest: dict[int, Record], ledger: Ledger) -> bool:
