@@ -33,7 +33,6 @@ class PausingSummarizer:
     def __init__(self, inside: Summarizer) -> None:
         self._inside = inside
         self.kind: SummaryKind = inside.kind
-        self.prompt_version = inside.prompt_version
         self.account = inside.account
 
     def forecast(self, span: Span) -> Forecast:

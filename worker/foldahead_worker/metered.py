@@ -23,7 +23,6 @@ class MeteredSummarizer:
         self._inside = inside
         self._metrics = metrics
         self.kind: SummaryKind = inside.kind
-        self.prompt_version = inside.prompt_version
         self.account = inside.account
 
     def forecast(self, span: Span) -> Forecast:

@@ -3,19 +3,19 @@
 This module and what it imports load the SDK; a worker imports it when it has an account to use it with.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anthropic
 from msgspec import Struct
 
-from foldahead.core.models import Model, bare_name
+from foldahead.core.models import Model, bare_name, find_model, unknown_model
 from foldahead.core.prompt import Prompt
 from foldahead.core.tokens import estimate_text
 from foldahead_worker.summarizers.accounts import Account
 from foldahead_worker.summarizers.api_errors import translated
 from foldahead_worker.summarizers.clients import Clients
-from foldahead_worker.summarizers.protocol import Check, Cost, SummarizerError, Watch, came_of
+from foldahead_worker.summarizers.protocol import Check, Cost, Interrupted, SummarizerError, Watch, came_of
 from foldahead_worker.summarizers.streaming import OpenCall, Reply
 
 CALLS_AT_ONCE = 8
@@ -54,6 +54,37 @@ def most_of(room: Room, prompt_tokens: int, *, writes_cache: bool = False) -> Co
     read = {"cache_write_tokens": input_tokens} if writes_cache else {"input_tokens": input_tokens}
     picodollars = 0 if price is None else price.picodollars(**read, output_tokens=room.max_tokens)
     return Cost(picodollars=picodollars, input_tokens=input_tokens, output_tokens=room.max_tokens)
+
+
+def priced(name: str, models: Mapping[str, Model]) -> Model:
+    """What is known of the model that a request names. Raises `SummarizerError` for one that has no price."""
+    model = find_model(name, models)
+    if model is None or model.price is None:
+        raise SummarizerError(unknown_model(name), code="unknown_model")
+    return model
+
+
+class ModelSummarizer:
+    """What summarisers that ask a Claude model have in common, for the workspace that the account pays for."""
+
+    def __init__(
+        self, account: Account, clients: Clients, watch: Watch, models: Mapping[str, Model] | None = None
+    ) -> None:
+        """`models`: what the operator says of models, beside what is known."""
+        self._account = account
+        self._clients = clients
+        self._watch = watch
+        self._models = models or {}
+        self.account = account.name
+
+    def _asked(self, room: Room, check: Check, ask: Callable[["Asker"], Reply]) -> tuple[Reply, Cost]:
+        """What came of asking, and the cost of all calls. Errors tell it as well."""
+        asker = Asker(self._account, self._clients, self._watch, room, check)
+        try:
+            return ask(asker), asker.cost
+        except (SummarizerError, Interrupted) as error:
+            error.cost = asker.cost
+            raise
 
 
 class Asker:

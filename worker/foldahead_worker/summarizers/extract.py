@@ -11,7 +11,6 @@ class ExtractSummarizer:
     """Summaries by rules, within the request's length target."""
 
     kind: SummaryKind = "extract"
-    prompt_version = EXTRACT_VERSION
     account = ""
 
     def forecast(self, span: Span) -> Forecast:  # noqa: ARG002 - the Protocol's

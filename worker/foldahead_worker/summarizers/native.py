@@ -4,7 +4,6 @@ One request with the session's own model, system prompt, tools and messages. The
 byte. What the API would refuse is looked for before anything is paid.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,24 +13,18 @@ from foldahead.core.dialects import get_dialect
 from foldahead.core.envelope import COMPACT_BETA, Envelope
 from foldahead.core.ledger import Ledger, ledger_of
 from foldahead.core.messages import Call, Result
-from foldahead.core.models import Model, find_model, unknown_model
-from foldahead.core.native import NATIVE_PROMPT_VERSION
 from foldahead.core.prompt import compaction_instructions
 from foldahead.core.repair import repairs
 from foldahead.core.request import SummaryKind
 from foldahead.core.tokens import estimate, estimate_text
 from foldahead.core.view import Active, active_records, build_view
-from foldahead_worker.summarizers.accounts import Account
-from foldahead_worker.summarizers.asking import Asker, Asking, Room, known_by, most_of
-from foldahead_worker.summarizers.clients import Clients
+from foldahead_worker.summarizers.asking import Asking, ModelSummarizer, Room, known_by, most_of, priced
 from foldahead_worker.summarizers.protocol import (
     Answer,
     Check,
     Forecast,
-    Interrupted,
     Span,
     SummarizerError,
-    Watch,
 )
 
 MOST_REQUEST_BYTES = 31 * 1024 * 1024
@@ -44,21 +37,10 @@ LEAST_ANSWER_TOKENS = 4_096
 """The server's own prompt asks for no length: a block that is cut off was paid for in vain."""
 
 
-class NativeSummarizer:
+class NativeSummarizer(ModelSummarizer):
     """Summaries by the session's own model, for the workspace that the account pays for."""
 
     kind: SummaryKind = "native"
-    prompt_version = NATIVE_PROMPT_VERSION
-
-    def __init__(
-        self, account: Account, clients: Clients, watch: Watch, models: Mapping[str, Model] | None = None
-    ) -> None:
-        """`models`: what the operator says of models, beside what is known."""
-        self._account = account
-        self._clients = clients
-        self._watch = watch
-        self._models = models or {}
-        self.account = account.name
 
     def forecast(self, span: Span) -> Forecast:
         asking = self._asking(span)
@@ -71,12 +53,7 @@ class NativeSummarizer:
 
     def summarise(self, span: Span, check: Check) -> Answer:
         asking = self._asking(span)
-        asker = Asker(self._account, self._clients, self._watch, self._room(span), check)
-        try:
-            (reply,) = asker.send([asking])
-        except (SummarizerError, Interrupted) as error:
-            error.cost = asker.cost
-            raise
+        reply, cost = self._asked(self._room(span), check, lambda asker: asker.send([asking])[0])
         block = {name: value for name, value in (reply.block or {}).items() if value is not None}
         text = str(block.get("content") or "")
         stop_reason = "end_turn" if reply.stop_reason == "compaction" else reply.stop_reason
@@ -85,15 +62,13 @@ class NativeSummarizer:
             raise SummarizerError(
                 f"the block has {len(encoded)} bytes of at most {MOST_BLOCK_BYTES}",
                 code="block_too_large",
-                cost=asker.cost,
+                cost=cost,
             )
-        return Answer(text=text, stop_reason=stop_reason, block=encoded, cost=asker.cost)
+        return Answer(text=text, stop_reason=stop_reason, block=encoded, cost=cost)
 
     def _room(self, span: Span) -> Room:
         request = span.request
-        model = find_model(request.model, self._models)
-        if model is None or model.price is None:
-            raise SummarizerError(unknown_model(request.model), code="unknown_model")
+        model = priced(request.model, self._models)
         if not model.compacts:
             raise SummarizerError(f"{request.model} writes no compaction blocks", code="compaction_not_supported")
         budget = span.envelope.thinking.get("budget_tokens") if span.envelope and span.envelope.thinking else 0

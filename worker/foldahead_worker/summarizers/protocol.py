@@ -154,7 +154,6 @@ class Summarizer(Protocol):
     """Writes summaries of one kind, for one workspace."""
 
     kind: SummaryKind
-    prompt_version: str
     account: str
     """Names the provider's account, without giving its key away; empty where nobody is asked."""
 

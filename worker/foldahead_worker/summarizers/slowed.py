@@ -15,7 +15,6 @@ class SlowedSummarizer:
         self._inside = inside
         self._seconds = seconds
         self.kind: SummaryKind = inside.kind
-        self.prompt_version = inside.prompt_version
         self.account = inside.account
 
     def forecast(self, span: Span) -> Forecast:

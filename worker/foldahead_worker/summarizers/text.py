@@ -9,24 +9,29 @@ from collections.abc import Mapping, Sequence
 
 from foldahead.core.leaves import group_notes, split_span
 from foldahead.core.messages import Message
-from foldahead.core.models import Model, find_model, unknown_model
-from foldahead.core.prompt import PROMPT_VERSION, Part, Prompt, build_fold, build_prompt
+from foldahead.core.models import Model
+from foldahead.core.prompt import Part, Prompt, build_fold, build_prompt
 from foldahead.core.request import SummaryKind, SummaryRequest
 from foldahead.core.summarise import nonce_of
 from foldahead.core.tokens import estimate, estimate_text
 from foldahead.core.verify import verify_text
-from foldahead_worker.summarizers.accounts import Account
-from foldahead_worker.summarizers.asking import FRAMING_TOKENS, TOKENS_AT_MOST, Asker, Room, known_by, most_of
-from foldahead_worker.summarizers.clients import Clients
+from foldahead_worker.summarizers.asking import (
+    FRAMING_TOKENS,
+    TOKENS_AT_MOST,
+    Asker,
+    ModelSummarizer,
+    Room,
+    known_by,
+    most_of,
+    priced,
+)
 from foldahead_worker.summarizers.protocol import (
     Answer,
     Check,
     Cost,
     Forecast,
-    Interrupted,
     Span,
     SummarizerError,
-    Watch,
 )
 from foldahead_worker.summarizers.streaming import Reply
 
@@ -41,21 +46,10 @@ LEAST_NOTE_TOKENS = 300
 _ANY_SIZE = 2**62
 
 
-class TextSummarizer:
+class TextSummarizer(ModelSummarizer):
     """Summaries by a Claude model, for the workspace that the account pays for."""
 
     kind: SummaryKind = "text"
-    prompt_version = PROMPT_VERSION
-
-    def __init__(
-        self, account: Account, clients: Clients, watch: Watch, models: Mapping[str, Model] | None = None
-    ) -> None:
-        """`models`: what the operator says of models, beside what is known."""
-        self._account = account
-        self._clients = clients
-        self._watch = watch
-        self._models = models or {}
-        self.account = account.name
 
     def forecast(self, span: Span) -> Forecast:
         room = room_for(span, self._models)
@@ -73,21 +67,14 @@ class TextSummarizer:
 
     def summarise(self, span: Span, check: Check) -> Answer:
         room = room_for(span, self._models)
-        asker = Asker(self._account, self._clients, self._watch, room, check)
-        try:
-            reply = _cut_finer(span, room, asker)
-        except (SummarizerError, Interrupted) as error:
-            error.cost = asker.cost
-            raise
-        return Answer(text=reply.text, stop_reason=reply.stop_reason, cost=asker.cost)
+        reply, cost = self._asked(room, check, lambda asker: _cut_finer(span, room, asker))
+        return Answer(text=reply.text, stop_reason=reply.stop_reason, cost=cost)
 
 
 def room_for(span: Span, models: Mapping[str, Model]) -> Room:
     """How the request's model may be asked. Raises `SummarizerError` for one that is not known, or has no price."""
     request = span.request
-    model = find_model(request.model, models)
-    if model is None or model.price is None:
-        raise SummarizerError(unknown_model(request.model), code="unknown_model")
+    model = priced(request.model, models)
     max_tokens = min(model.output_tokens, request.max_tokens + (THINKING_TOKENS if model.thinks else 0))
     # In the cheap band for certain, however badly the estimate is off.
     most = min(model.window_tokens - max_tokens, model.band_tokens or model.window_tokens)
