@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from foldahead.core.conversation import Conversation, Moment
@@ -82,7 +83,7 @@ class Process:
 
     def view(self, history: list[Any], moment: Moment, *, broken: bool = False) -> list[Any]:
         before = as_json(history)
-        view = self.conversation.glance(history, moment.cold)
+        view = self.conversation.glance(history, inf if moment.cold else 0.0)
         if view is None:
             view = self.conversation.view(history, moment)
         self.conversation.catch_up()

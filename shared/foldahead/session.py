@@ -80,11 +80,10 @@ class Session:
         if "messages" not in kwargs:
             raise TypeError("request: expected messages=[...] among the arguments")
         history, conversation = kwargs["messages"], self._conversation
+        calm = conversation.calm
         # What was heard and is not taken in yet may be a block in the view, or a policy that asks for one.
-        if conversation.policy.kind == "native" or conversation.shows_block or self._outbox.has_news:
-            self._outbox.put_envelope(envelope_of(kwargs))
-        else:
-            conversation.envelope = ""
+        if calm is None or not calm.is_plain or self._outbox.has_news:
+            self._note_envelope(kwargs)
         view = self._turn(history, str(kwargs.get("model") or ""))
         if view is history and conversation.policy.tail_thinking != "drop_block":
             return kwargs
@@ -225,7 +224,7 @@ class Session:
         except Unreachable:
             self._outbox.close(closed=False)
             raise
-        self._closed = True
+        self._end()
 
     @property
     def closed(self) -> bool:
@@ -239,7 +238,7 @@ class Session:
         """
         if self._closed:
             return
-        self._closed = True
+        self._end()
         if self._outbox.want_nothing():
             self._carrier.announce(self._outbox)
             self._carrier.leave(self._outbox)
@@ -248,6 +247,9 @@ class Session:
         """After a fork: another thread of the parent may have held a lock at that moment."""
         self._lock = self._outbox.lock = threading.Lock()
         self._conversation.guard_with(threading.Lock())
+
+    def _end(self) -> None:
+        self._closed, self._conversation.calm = True, None
 
     # -- inside a turn ---------------------------------------------------------------------------------------------
 
@@ -261,16 +263,17 @@ class Session:
         """
         conversation = self._conversation
         with self._lock:
-            if self._closed or self._outbox.has_news or history.__class__ is not list:
+            if self._outbox.has_news:
                 self._begin(history)
-            cold = self._pace.note_request() > conversation.policy.cache_ttl_s
-            chosen = target_tokens is not None or counter is not None
-            view = None if chosen else conversation.glance(history, cold, model)
-            if view is not None:
-                return view
-            self._catch_up()
+            idle_s = self._pace.note_request()
+            if target_tokens is None and counter is None:
+                view = conversation.glance(history, idle_s, model)
+                if view is not None:
+                    return view
+            self._begin(history)
             conversation.model = conversation.model if model is None else model
             degraded_before, recorded = conversation.degraded, len(conversation.records)
+            cold = idle_s > conversation.policy.cache_ttl_s
             moment = Moment(now_ms=now_ms(), cold=cold, target_tokens=target_tokens, counter=counter)
             view = conversation.view(history, moment)
             news = self._exchange.note(conversation.plan, degraded_before)
@@ -280,6 +283,14 @@ class Session:
         if news:
             self._carrier.announce(self._outbox)
         return view
+
+    def _note_envelope(self, kwargs: dict[str, Any]) -> None:
+        """Keep what a block in this request's view, or of a summary made from it, depends on."""
+        conversation = self._conversation
+        if conversation.policy.kind == "native" or conversation.shows_block or self._outbox.has_news:
+            self._outbox.put_envelope(envelope_of(kwargs))
+        else:
+            conversation.envelope = ""
 
     def _begin(self, history: object) -> None:
         """What every call does first: is it to be taken at all, and what has been heard meanwhile."""

@@ -1,6 +1,7 @@
 """A turn that is only glanced at comes to what a full reading of it comes to."""
 
 from collections import UserDict
+from math import inf
 from typing import Any
 
 import msgspec
@@ -55,7 +56,7 @@ class Twins:
         wanted = self.full.view(history, moment)
         view = None
         if not self.quick.is_behind:
-            view = self.quick.glance(history, cold)
+            view = self.quick.glance(history, inf if cold else 0.0)
             self.glances += view is not None
         if view is None:
             view = self.quick.view(history, moment)
@@ -193,7 +194,7 @@ SAID = [says("Please fix it."), says("Done.", "assistant")]
 )
 def test_ordinary_turns_are_glanced_at(dialect: str, history: list[Any], new: list[Any]) -> None:
     conversation = after(dialect, history)
-    view = conversation.glance(whole := [*history, *new], cold=False)
+    view = conversation.glance(whole := [*history, *new], idle_s=0.0)
     assert view is whole
     assert len(conversation.ledger) == len(history), "it was read all the same"
     conversation.catch_up()
@@ -233,13 +234,13 @@ def test_ordinary_turns_are_glanced_at(dialect: str, history: list[Any], new: li
     ],
 )
 def test_whatever_else_comes_is_read_in_full(dialect: str, history: list[Any], new: list[Any]) -> None:
-    assert after(dialect, history).glance([*history, *new], cold=False) is None
+    assert after(dialect, history).glance([*history, *new], idle_s=0.0) is None
 
 
 def test_a_history_that_does_not_go_on_is_read_in_full() -> None:
     other = [user("Please fix it."), *ASKED[1:]]
     for history in ([*other, user(result("c1"), result("c2"))], ASKED[:1]):
-        assert after("anthropic", ASKED).glance(history, cold=False) is None
+        assert after("anthropic", ASKED).glance(history, idle_s=0.0) is None
 
 
 class Told:

@@ -15,6 +15,7 @@ from foldahead.core.calibration import overhead_tokens
 from foldahead.core.cut import tail_start
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import LEAST_WINDOW_TOKENS, find_model
+from foldahead.core.native import is_native
 from foldahead.core.policy import Policy
 from foldahead.core.recorded import Recorded
 from foldahead.core.repair import may_mend
@@ -30,7 +31,11 @@ Glance = Callable[[list[Any], int, tuple[str, ...], int], int | None]
 
 
 class Calm(Struct):
-    """How a session stands between two turns. Good for the very state that it was made of."""
+    """How a session stands between two turns. Good for the very state that it was made of, and for one turn.
+
+    All that a glance needs lies here side by side: a process that has slept finds nothing in its caches, and pays for
+    each object that it looks at.
+    """
 
     seen: list[Any]
     """The history as last observed; `count` messages."""
@@ -39,6 +44,10 @@ class Calm(Struct):
     active: Active
     model: str
     """The agent's model; empty: any."""
+    is_plain: bool
+    """Whether the request needs nothing besides the view, whatever it holds: no block in it, no beta."""
+    is_cold_after_s: float
+    """Seconds without a request after which a ready summary is swapped in at once."""
     glance: Glance
     waiting: tuple[str, ...]
     """Ids of the calls that wait for their result."""
@@ -46,26 +55,26 @@ class Calm(Struct):
     """Estimated tokens that may come before anything acts."""
     room_for_summary: int
     """The same once a summary has come that may be swapped in."""
-    lead: list[Any] | None
-    """What the view begins with, for the first `touched` messages; None: the view is the history itself."""
-    touched: int
+    shown: list[Any] | None
+    """The view of what was seen, to be given away with what comes behind it; None: the view is the history itself."""
     marks: int
     """Cache breakpoints of the view so far, and, after `view`, in all of it."""
 
     def view(self, history: list[Any]) -> list[Any] | None:
         """The view of a history that goes on from what was seen, where nothing is to be done; None: look closer."""
-        seen, count, lead = self.seen, self.count, self.lead
-        if len(history) < count or self.room < 0:
+        seen, count, shown = self.seen, self.count, self.shown
+        if history.__class__ is not list or len(history) < count or self.room < 0:
             return None
         if count and (history[0] is not seen[0] or history[count - 1] is not seen[count - 1]):
             return None
         marks = self.glance(history, count, self.waiting, self.room)
-        if marks is None or lead is None:
+        if marks is None or shown is None:
             return None if marks is None else history
         self.marks += marks
         if self.marks > MOST_BREAKPOINTS or not _goes_on(history, seen):
             return None
-        return [*lead, *history[self.touched :]]
+        shown += history[count:]
+        return shown
 
 
 def _goes_on(history: list[Any], seen: list[Any]) -> bool:
@@ -94,6 +103,7 @@ def calm_of(
         lead = showing.lead(history.messages, active, history.revision) if policy.mode == "on" else None
         if lead is None:
             return None
+    natives = policy.kind == "native" or any(map(is_native, active.spans))
     least, most = _rooms(history, recorded, policy, known, model)
     return Calm(
         seen=history.messages,
@@ -101,12 +111,13 @@ def calm_of(
         policy=policy,
         active=active,
         model=model,
+        is_plain=policy.tail_thinking != "drop_block" and not natives,
+        is_cold_after_s=policy.cache_ttl_s,
         glance=history.dialect.glance,
         waiting=waiting,
         room=least if _may_swap(recorded, ledger, policy, known.slope) else most,
         room_for_summary=least,
-        lead=lead.messages if lead else None,
-        touched=active.touched,
+        shown=[*lead.messages, *history.messages[active.touched :]] if lead else None,
         marks=lead.marks if lead else 0,
     )
 

@@ -15,7 +15,8 @@ class GlancingConversation(Conversation):
     glanced at is read by `catch_up`: call it before the plan, the ledger or anything that follows from it is asked for.
     """
 
-    _calm: Calm | None = None
+    calm: Calm | None = None
+    """How it stands after a turn, for a glance at the next one; None where that is to be looked at closely anyway."""
     _unread: list[Any] | None = None
     view_marks: int | None = None
     """Cache breakpoints of the last view; None where it was not glanced at."""
@@ -27,18 +28,22 @@ class GlancingConversation(Conversation):
 
     def prepare(self) -> None:
         """Work out what the next turn may bring before anything is to be done about it."""
-        self._calm = None
+        self.calm = None
         if self.was_given_back or self.has_block_ready:
             return  # thinking goes with the next request, or a block goes in
-        self._calm = calm_of(self._history, self._recorded, self._showing, self.policy, self.calibration, self.model)
+        self.calm = calm_of(self._history, self._recorded, self._showing, self.policy, self.calibration, self.model)
+        if self.calm is not None and self.calm.is_plain:
+            self.envelope = ""
 
-    def glance(self, history: list[Any], cold: bool, model: str | None = None) -> list[Any] | None:
+    def glance(self, history: list[Any], idle_s: float, model: str | None = None) -> list[Any] | None:
         """What `view` gives, where a glance proves that nothing is to be done; else None, and nothing has happened.
 
-        `model` is the agent's, None where it is not known anew.
+        `idle_s`: seconds since the last request. `model` is the agent's, None where it is not known anew.
         """
-        calm, self._calm, self.view_marks = self._calm, None, None
-        if calm is None or (cold and self.ready) or self._has_outgrown_block():
+        calm, self.calm, self.view_marks = self.calm, None, None
+        if calm is None or (idle_s > calm.is_cold_after_s and self.ready):
+            return None
+        if not calm.is_plain and self._has_outgrown_block():
             return None
         if model is not None:
             self.model = model
@@ -69,18 +74,18 @@ class GlancingConversation(Conversation):
 
     def observe(self, history: list[Any]) -> bool:
         self.catch_up()
-        self._calm = None
+        self.calm = None
         return super().observe(history)
 
     def observe_afresh(self, history: list[Any]) -> None:
         self.catch_up()
-        self._calm = None
+        self.calm = None
         super().observe_afresh(history)
 
     def add_ready(self, ready: Ready) -> None:
         self.catch_up()
         super().add_ready(ready)
         if ready.kind == "native":
-            self._calm = None
-        elif self._calm is not None:
-            self._calm.room = self._calm.room_for_summary
+            self.calm = None
+        elif self.calm is not None:
+            self.calm.room = self.calm.room_for_summary

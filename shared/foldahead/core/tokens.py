@@ -30,7 +30,7 @@ UNLIMITED = 2**31 - 1
 _BASE64 = re.compile("[A-Za-z0-9+/_-]{256,}={0,2}")
 _LONG_CHARS = 16_384
 _SAMPLES, _SAMPLE_CHARS = 16, 512
-_TAKES_MUCH = 8
+_TAKES_MUCH = 2
 _ASCII = bytes(range(128))
 _DENSE = re.compile("[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 

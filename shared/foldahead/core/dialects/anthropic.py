@@ -50,7 +50,7 @@ class AnthropicMessages:
         return Message(role, _blocks(raw.get("content"), f"messages[{at}].content"), extra)
 
     def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
-        left, marks = list(waiting), 0
+        left, marks = [*waiting], 0
         for at in range(start, len(history)):
             message = history[at]
             if message.__class__ is not dict or message.get("role") != "user":
@@ -60,9 +60,23 @@ class AnthropicMessages:
                 content = [{"type": "text", "text": content}]
             if content.__class__ is not list or not content:
                 return None
-            room, more = _glanced(content, left, room - MESSAGE_OVERHEAD_TOKENS)
-            marks += more
-            if room < 0:
+            room, spoke = room - MESSAGE_OVERHEAD_TOKENS, False
+            for block in content:
+                if block.__class__ is not dict:
+                    return None
+                marks += "cache_control" in block
+                if block.get("type") != "tool_result":
+                    spoke = True
+                    room -= _most_of(block, room)
+                    continue
+                call: Any = block.get("tool_use_id")
+                inner: Any = block.get("content")
+                if spoke or call not in left:
+                    return None
+                left.remove(call)
+                room -= CALL_OVERHEAD_TOKENS
+                room -= most_tokens(inner, room) if inner.__class__ is str else _parts(inner, room)
+            if room < 0 or (spoke and left):
                 return None
         return marks
 
@@ -143,28 +157,6 @@ class AnthropicMessages:
                 surplus -= 1
             content.append(raw)
         return {"role": role_of(message), "content": content}
-
-
-def _glanced(content: list[Any], left: list[Any], room: int) -> tuple[int, int]:
-    """The room that the blocks of a user's message leave, below 0 where they are not ordinary, and their breakpoints.
-
-    Ordinary are results of calls that are `left`, and behind the last of them text and pictures.
-    """
-    marks, spoke = 0, False
-    for block in content:
-        if block.__class__ is not dict:
-            return -1, 0
-        marks += "cache_control" in block
-        if block.get("type") == "tool_result":
-            call, inner = block.get("tool_use_id"), block.get("content")
-            if spoke or call not in left:
-                return -1, 0
-            left.remove(call)
-            room -= CALL_OVERHEAD_TOKENS + (most_tokens(inner, room) if inner.__class__ is str else _parts(inner, room))
-        else:
-            spoke = True
-            room -= _most_of(block, room)
-    return (-1 if spoke and left else room), marks
 
 
 def _parts(content: Any, room: int) -> int:
