@@ -98,8 +98,13 @@ def test_a_session_that_never_swapped_gives_each_reason_once_with_its_latest_num
     tally = Tally()
     tally.take(taken(1, due=True, reason="not_ready", declined="span too small: 10 of at least 2000 tokens"))
     tally.take(taken(2, due=True, reason="not_ready", declined="span too small: 20 of at least 2000 tokens"))
-    tally.take(taken(3, due=True, reason="open_thinking_turn"))
-    assert tally.not_worth_it == ("span too small: 20 of at least 2000 tokens", "open_thinking_turn")
+    tally.take(taken(3, due=True, reason="open_thinking_turn", tokens_before=1000))
+    tally.take(taken(4, due=True, reason="not_smaller", tokens_before=1000, least_tokens=900, target_tokens=700))
+    assert tally.not_worth_it == (
+        "span too small: 20 of at least 2000 tokens",
+        "open_thinking_turn: at turn 3, with 1000 tokens pending",
+        "not_smaller: 900 of 1000 tokens would stay with the summary at hand, target 700",
+    )
 
 
 def test_a_session_that_swapped_gives_no_reasons() -> None:

@@ -76,6 +76,7 @@ def test_a_summary_that_would_not_get_under_the_target_is_not_taken() -> None:
     talk.add_ready(summary_of(talk, history, 3))
     assert shown(talk, history) is history
     assert talk.plan.reason == "not_smaller"
+    assert talk.plan.target_tokens == POLICY.target_tokens < talk.plan.least_tokens < talk.plan.tokens_before
 
 
 def test_a_summary_of_another_history_is_not_taken() -> None:

@@ -6,6 +6,8 @@ records to append; the view follows from them.
 
 from typing import Any
 
+import msgspec
+
 from foldahead.core.calibration import overhead_tokens
 from foldahead.core.cut import tail_start
 from foldahead.core.elide import elision
@@ -36,13 +38,14 @@ def make_plan(history: list[Any], ledger: Ledger, scene: Scene, extract: Extract
         return now.unchanged("below_threshold")
     if now.refused_too_often:
         return now.unchanged("refused_before")
-    if (swap := _best_swap(now)) is not None:
+    swaps = _swaps(now)
+    if (swap := _best(now, swaps)) is not None:
         return swap
     if now.at_hard_cap and scene.may_degrade and (down := way_down(now, extract)) is not None:
         # A summary that misses its target still loses less than leaving messages out.
-        late = _best_swap(now, late=True) if down.outcome == "truncated" else None
+        late = _best(now, swaps, late=True) if down.outcome == "truncated" else None
         return late or down
-    return now.unchanged(_why_not(now))
+    return _waiting(now, swaps)
 
 
 def quiet_plan(ledger: Ledger, active: Active, policy: Policy, model: str, known: Calibration) -> Plan | None:
@@ -70,18 +73,21 @@ def _elided(now: Situation) -> Plan | None:
     return plan if now.below_trigger(plan.tokens_after) and now.is_smaller(plan) else None
 
 
-def _why_not(now: Situation) -> str:
-    """Why a compaction that is due was not made, most telling reason first."""
+def _waiting(now: Situation, swaps: list[Plan]) -> Plan:
+    """A compaction that is due was not made: why, most telling reason first."""
     if _waits_for_thinking(now):
-        return "open_thinking_turn"
+        return now.unchanged("open_thinking_turn")
     cut = now.cut()
     if not cut.found:
-        return cut.reason
+        return now.unchanged(cut.reason)
     if now.active.degraded and not now.at_hard_cap:
-        return "degraded"
+        return now.unchanged("degraded")
     if cut.end <= now.active.end:
-        return "nothing_to_compact"
-    return "not_smaller" if any(_belongs(now, ready) for ready in now.scene.ready) else "not_ready"
+        return now.unchanged("nothing_to_compact")
+    if not swaps:
+        return now.unchanged("not_ready")
+    least = min(swap.tokens_after for swap in swaps)
+    return msgspec.structs.replace(now.unchanged("not_smaller"), least_tokens=least, target_tokens=now.target)
 
 
 def _waits_for_thinking(now: Situation) -> bool:
@@ -91,11 +97,16 @@ def _waits_for_thinking(now: Situation) -> bool:
     return now.strips_thinking and open_thinking_turn(now.ledger)
 
 
-def _best_swap(now: Situation, late: bool = False) -> Plan | None:
-    """The ready summary that leaves the view smallest, if any is acceptable; `late`: it need not meet the target."""
+def _swaps(now: Situation) -> list[Plan]:
+    """What the view would come to with each summary that may be swapped in now."""
     waits = _waits_for_thinking(now)
     usable = [ready for ready in now.scene.ready if not waits or now.keeps_thinking(ready)]
-    plans = [plan for ready in usable if (plan := _swapped(now, ready, late)) is not None]
+    return [_swap_to(now, ready) for ready in usable if _belongs(now, ready)]
+
+
+def _best(now: Situation, swaps: list[Plan], late: bool = False) -> Plan | None:
+    """The swap that leaves the view smallest, if any is acceptable; `late`: it need not meet the target."""
+    plans = [swap for swap in swaps if _shrinks_enough(now, swap, late)]
     return min(plans, key=lambda plan: plan.tokens_after, default=None)
 
 
@@ -126,18 +137,19 @@ def _may_stand(now: Situation, ready: Ready) -> bool:
     return possible and (goes_on(ready, now.active) or now.at_hard_cap)
 
 
-def _swapped(now: Situation, ready: Ready, late: bool) -> Plan | None:
-    """A swap to this summary, if it may be made and shrinks enough."""
-    if not _belongs(now, ready):
-        return None
+def _swap_to(now: Situation, ready: Ready) -> Plan:
+    """The swap to a summary that belongs here."""
     if ready.kind == "native":
         records = now.block_records(ready)
     else:
         text = wrap(ready.text, ready.model, ready.end)
         records = now.span_records("swapped", (ready.start, ready.end), text, cache_key=ready.cache_key)
-    plan = now.planned("swapped", "", records, now.with_records(records), ready)
-    if now.active.degraded and now.below_trigger(plan.tokens_after):
-        return plan  # it heals, even if the view grows
+    return now.planned("swapped", "", records, now.with_records(records), ready)
+
+
+def _shrinks_enough(now: Situation, swap: Plan, late: bool) -> bool:
+    """Whether a swap is a compaction at all (P7)."""
+    if now.active.degraded and now.below_trigger(swap.tokens_after):
+        return True  # it heals, even if the view grows
     waived = now.scene.forced and now.scene.target_tokens is None
-    enough = waived or late or plan.tokens_after <= now.target
-    return plan if enough and now.is_smaller(plan) else None
+    return (waived or late or swap.tokens_after <= now.target) and now.is_smaller(swap)

@@ -85,6 +85,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     tokens_before: int = 0
     tokens_after: int = 0
     exhausted: bool = False
+    least_tokens: int = 0
+    """Of `not_smaller`: what it would come to with the best summary at hand."""
+    target_tokens: int = 0
+    """Of `not_smaller`: what it should have come to."""
 
 
 def window_room_tokens(

@@ -38,6 +38,9 @@ class Taken(Struct, frozen=True, kw_only=True):
     exhausted: bool
     declined: str = ""
     """Why the servers would not make a summary now, by the same rules as theirs."""
+    least_tokens: int = 0
+    target_tokens: int = 0
+    """Of `not_smaller`: what the view would have come to, and what it should have."""
     sent: dict[str, Any] | None = None
     answer: list[dict[str, Any]] = []
     """What was appended to the history."""
@@ -98,6 +101,8 @@ def _asked(session: Session, frame: Frame, turn: Turn, history: list[Any]) -> tu
         due=plan.tokens_before >= session.policy.threshold,
         has_ready=session.has_ready,
         exhausted=plan.exhausted,
+        least_tokens=plan.least_tokens,
+        target_tokens=plan.target_tokens,
         sent=None if request["messages"] is history else request,
     )
     return taken, request

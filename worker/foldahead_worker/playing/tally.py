@@ -95,7 +95,19 @@ class Tally:
     def _note_reasons(self, taken: Taken) -> None:
         for reason in (taken.reason, taken.declined):
             if reason not in _NO_REASONS:
-                self._reasons[re.split(r"[:0-9]", reason)[0]] = reason
+                self._reasons[re.split(r"[:0-9]", reason)[0]] = _with_numbers(reason, taken)
+
+
+def _with_numbers(reason: str, taken: Taken) -> str:
+    """A reason with the arithmetic behind it; one that is about no numbers says when it was so."""
+    if reason == "not_smaller":
+        left, target = taken.least_tokens, taken.target_tokens
+        return (
+            f"not_smaller: {left} of {taken.tokens_before} tokens would stay with the summary at hand, target {target}"
+        )
+    if any(map(str.isdigit, reason)):
+        return reason
+    return f"{reason}: at turn {taken.number}, with {taken.tokens_before} tokens pending"
 
 
 def percentile(values: list[float], part: float) -> float:
