@@ -152,6 +152,12 @@ def test_mends_are_among_the_records_of_what_was_done() -> None:
     assert len(done.repairs) == 1
 
 
+def test_what_is_mended_within_the_span_is_in_no_record() -> None:
+    done = forced([user("Please fix it.", ""), *rounds(10)[1:]])
+    assert done.repairs == ("messages[0].content[1]: empty text",)
+    assert "repaired" not in {record.kind for record in done.records}
+
+
 def test_compacting_a_view_again_settles() -> None:
     done = forced(rounds(20))
     again = forced(done.messages)

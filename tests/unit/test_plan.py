@@ -222,6 +222,15 @@ def test_a_session_heals_by_a_summary_of_a_prefix() -> None:
     assert history[talk.active.end] in view
 
 
+def test_what_a_shorter_summary_uncovers_is_mended() -> None:
+    talk, history = conversation(), rounds(40)
+    good, history[80] = history[80], {"role": "user", "content": [*history[80]["content"], result("gone")]}
+    shown(talk, history)
+    assert (talk.active.end, talk.active.edits) == (81, ())
+    talk.add_ready(summary_of(talk, history, 79))
+    assert good in shown(talk, history)
+
+
 def test_a_good_summary_is_never_truncated() -> None:
     talk, history = conversation(structs.replace(POLICY, on_hard_cap="truncate")), rounds(20)
     talk.add_ready(summary_of(talk, history, 37))

@@ -17,6 +17,8 @@ from tests.histories import (
     result,
     rounds,
     says,
+    server_call,
+    server_result,
     system,
     text,
     thinking,
@@ -96,6 +98,11 @@ def test_two_system_messages_of_a_span_are_both_taken() -> None:
     view = viewed(history, 0, 6, pinned=(0,))
     assert faults_of(view, "anthropic") == []
     assert [message for message in view if message["role"] == "system"] == [history[1], history[4]]
+
+
+def test_a_system_message_stays_right_behind_a_tool_of_the_providers_that_is_at_work() -> None:
+    history = [user("a"), assistant("b", server_call()), system(), assistant(server_result(), "c"), user("d")]
+    assert viewed(history, 0, 4) == [SUMMARY, *history[1:]]
 
 
 def test_a_system_message_right_behind_the_span_still_follows_a_users() -> None:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from foldahead.core.dialect import Dialect, role_of
 from foldahead.core.ledger import Ledger
+from foldahead.core.messages import Call, Result
 from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.tokens import estimate
 
@@ -206,8 +207,16 @@ def _lead_over(settled: list[Any], role: str, dialect: Dialect) -> None:
         return
     if role_of(settled[-1]) == "system" and role != "assistant":
         settled.append(dialect.assistant_message(ACKNOWLEDGEMENT))
-    if role == "system" and role_of(settled[-1]) != "user":
+    if role == "system" and not _takes_system(settled[-1], dialect):
         settled.append(dialect.user_message(CONTINUATION))
+
+
+def _takes_system(message: Any, dialect: Dialect) -> bool:
+    """Whether a system message may stand behind this one: a user's, or one that ends in a tool of the provider's."""
+    if role_of(message) != "assistant":
+        return role_of(message) == "user"
+    last = next(reversed(dialect.read(message, 0).blocks), None)
+    return isinstance(last, Call | Result) and last.server
 
 
 def _edited(messages: Sequence[Any], start: int, edits: Iterable[Record], dialect: Dialect) -> list[Any]:
