@@ -139,7 +139,8 @@ def _summary(
     if summarize is None:
         cut = Cut(request.start, request.end)
         target = 4 * conversation.ledger.tokens[-1] if force else conversation.policy.target_tokens
-        budget = extract_budget(conversation.ledger, cut, request.end, conversation.policy, target, 1.0)
+        pinned = conversation.standing().pinned_tokens
+        budget = extract_budget(conversation.ledger, cut, request.end, conversation.policy, target, 1.0, pinned)
         return extract(span, budget)
     asking = Asking(summarize=summarize, max_attempts=conversation.policy.max_attempts, cancelled=cancelled)
     return asking.summary_of(span, request)

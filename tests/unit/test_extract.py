@@ -69,6 +69,16 @@ def test_every_constraint_of_the_user_is_in_a_quarter_of_the_span(places: list[i
     assert [said for said in CONSTRAINTS if said not in text] == []
 
 
+def test_a_file_within_a_block_of_another_kind_is_no_word_of_the_users() -> None:
+    sound = Other("input_audio", {"input_audio": {"data": "UklGR" * 2_000, "format": "wav"}})
+    assert "UklGRUklGR" not in extract([Message("user", (sound, Text(GOAL))), *step(1)], 600)
+
+
+def test_a_text_in_a_block_of_another_kind_is_what_was_said() -> None:
+    said = extract([Message("user", (Other("input_text", {"text": GOAL}),)), *step(1)], 600)
+    assert f"- {GOAL}" in said
+
+
 def test_a_tiny_budget_holds_the_goal_and_the_newest_constraint() -> None:
     text = extract([*session([3 * at for at in range(12)]), user("Only use port 7001 from here.")], 100)
     assert "src/importer.py" in text

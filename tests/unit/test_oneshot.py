@@ -312,6 +312,12 @@ def test_no_tail_at_all_leaves_the_last_user_message() -> None:
     assert len(done.messages) == 2
 
 
+def test_a_large_message_that_stays_takes_no_room_from_what_goes() -> None:
+    wishes = " ".join(f"Never do thing {at}." for at in range(2_000))
+    history = [user(wishes), *rounds(8)[1:-2], assistant("Done.")]
+    assert forced(history).outcome == "swapped"
+
+
 def test_a_tail_of_everything_leaves_nothing_to_compact() -> None:
     policy = Policy(threshold_tokens=200, preserve_recent_turns=50, preserve_recent_tokens=10**6)
     done = forced(rounds(4), policy=policy)
