@@ -81,12 +81,16 @@ def compact(
 
     `summarize` gets the whole prompt and gives the text; without one the summary is made by rules. `force` waives
     threshold, start, minimum span and target: only smaller it must be. `model` is the agent's own (thinking, window).
+    In a mode other than `on` nothing is made and nothing changes.
     Raises `InvalidHistory`, `InvalidPolicy`, `UnknownDialect`; never for what the summariser does.
     """
     policy = policy or Policy()
     conversation = Conversation(get_dialect(dialect), policy)
     conversation.model = model
     moment = Moment(now_ms=now_ms, forced=force, target_tokens=target_tokens, counter=counter)
+    if policy.mode != "on":
+        conversation.observe(messages)
+        return _result(messages, conversation, Plan(reason=policy.mode), policy.mode, counter, fallback=False)
     first = _look(messages, conversation, moment)
     if first.outcome != "unchanged" or first.reason != "not_ready":
         return _result(messages, conversation, first, first.reason, counter, fallback=False)

@@ -139,6 +139,16 @@ def test_a_cancelled_compaction_asks_nobody() -> None:
     assert (done.outcome, done.reason, summarize.prompts) == ("unchanged", "cancelled", [])
 
 
+@pytest.mark.parametrize("mode", ["off", "shadow"])
+def test_in_a_mode_other_than_on_nobody_is_asked_and_nothing_changes(mode: Any) -> None:
+    aged = Policy(threshold_tokens=200, age_observations=True, age_min_chars=10, age_reclaim_min=10, mode=mode)
+    asked = ScriptedSummarizer(TALK)
+    history = rounds(20)
+    done = compact(history, aged, summarize=asked, force=True)
+    assert (done.outcome, done.reason, done.records, asked.prompts) == ("unchanged", mode, (), [])
+    assert done.messages is history
+
+
 def test_counts_are_those_of_the_invocations_counter() -> None:
     done = compact(rounds(20), target_tokens=30, counter=len)
     assert (done.tokens_before, done.tokens_after) == (43, len(done.messages))
