@@ -217,10 +217,16 @@ def test_empty_texts_and_messages_are_taken_out() -> None:
     assert mended(history) == [user("a"), user("b")]
 
 
-def test_an_empty_message_at_the_end_is_the_callers_to_fill() -> None:
-    history = [user("a"), assistant("b"), {"role": "user", "content": ""}]
+def test_an_empty_message_of_the_assistants_at_the_end_is_the_callers_to_fill() -> None:
+    history = [user("a"), assistant("b"), user("c"), {"role": "assistant", "content": ""}]
     ledger = ledger_of(history, get_dialect("anthropic"))
     assert repairs(history, ledger, active_records([], ledger), 0) == []
+
+
+def test_an_empty_message_of_the_users_at_the_end_becomes_a_word() -> None:
+    assert mended([user("a"), assistant("b"), user(" ")]) == [user("a"), assistant("b"), CONTINUE]
+    assert mended([says("a"), says("b", "assistant"), says("")], "openai")[-1] == says("(continue)")
+    assert mended([user("a"), assistant("b"), user("c"), user("")]) == [user("a"), assistant("b"), user("c")]
 
 
 def test_the_user_still_speaks_first_and_last() -> None:
