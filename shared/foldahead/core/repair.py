@@ -57,7 +57,7 @@ def _mended_from(active: Active) -> int:
 
 
 def _left_alone(fault: Fault, ledger: Ledger) -> bool:
-    """An empty message of the assistant's at the very end is begun, not said: providers take it, the caller fills it."""
+    """An empty message of the assistant's at the very end was begun: providers take it, and the caller fills it."""
     begun = fault.kind == "empty_message" and fault.index == len(ledger) - 1
     return fault.kind in _LEFT_ALONE or (begun and ledger.traits[fault.index].role == "assistant")
 
