@@ -70,6 +70,8 @@ class Session:
         in that backend's units), acceptance and truncation are judged by that pair and no other.
         Raises `InvalidHistory` for a message that is none, `SessionClosed`.
         """
+        if self._outbox.has_news:
+            self._hear(history)
         return self._turn(history, None, target_tokens, counter)
 
     def request(self, **kwargs: Any) -> dict[str, Any]:
@@ -80,9 +82,9 @@ class Session:
         if "messages" not in kwargs:
             raise TypeError("request: expected messages=[...] among the arguments")
         history, conversation = kwargs["messages"], self._conversation
-        calm = conversation.calm
-        # What was heard and is not taken in yet may be a block in the view, or a policy that asks for one.
-        if calm is None or not calm.is_plain or self._outbox.has_news:
+        if self._outbox.has_news:
+            self._hear(history)  # it may be a block, or a policy that asks for one
+        if (calm := conversation.calm) is None or not calm.is_plain:
             self._note_envelope(kwargs)
         view = self._turn(history, str(kwargs.get("model") or ""))
         if view is history and conversation.policy.tail_thinking != "drop_block":
@@ -263,8 +265,6 @@ class Session:
         """
         conversation = self._conversation
         with self._lock:
-            if self._outbox.has_news:
-                self._begin(history)
             idle_s = self._pace.note_request()
             if target_tokens is None and counter is None:
                 view = conversation.glance(history, idle_s, model)
@@ -287,10 +287,14 @@ class Session:
     def _note_envelope(self, kwargs: dict[str, Any]) -> None:
         """Keep what a block in this request's view, or of a summary made from it, depends on."""
         conversation = self._conversation
-        if conversation.policy.kind == "native" or conversation.shows_block or self._outbox.has_news:
+        if conversation.policy.kind == "native" or conversation.shows_block:
             self._outbox.put_envelope(envelope_of(kwargs))
         else:
             conversation.envelope = ""
+
+    def _hear(self, history: object) -> None:
+        with self._lock:
+            self._begin(history)
 
     def _begin(self, history: object) -> None:
         """What every call does first: is it to be taken at all, and what has been heard meanwhile."""

@@ -5,6 +5,7 @@ from typing import Any
 from foldahead.core.calm import Calm, calm_of
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.plan import Plan
+from foldahead.core.record import Record
 from foldahead.core.standing import Ready
 
 
@@ -81,6 +82,11 @@ class GlancingConversation(Conversation):
         self.catch_up()
         self.calm = None
         super().observe_afresh(history)
+
+    def replace_records(self, records: list[Record]) -> None:
+        super().replace_records(records)
+        if self.calm is not None and self.calm.active is not self.active:
+            self.calm = None
 
     def add_ready(self, ready: Ready) -> None:
         self.catch_up()
