@@ -49,7 +49,7 @@ class AnthropicMessages:
         extra = {key: raw[key] for key in _SYSTEM_EXTRA if role == "system" and raw.get(key) is not None}
         return Message(role, _blocks(raw.get("content"), f"messages[{at}].content"), extra)
 
-    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
+    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
         left, marks = [*waiting], 0
         for at in range(start, len(history)):
             message = history[at]
@@ -76,7 +76,7 @@ class AnthropicMessages:
                 left.remove(call)
                 room -= CALL_OVERHEAD_TOKENS
                 room -= most_tokens(inner, room) if inner.__class__ is str else _parts(inner, room)
-            if room < 0 or (spoke and left):
+            if room < spoke * speech or (spoke and left):
                 return None
         return marks
 
