@@ -16,6 +16,7 @@ from foldahead.core.observations import Observation, Observations, characters
 from foldahead.core.pairing import Fault, Pairing, Step
 from foldahead.core.tokens import estimate
 from foldahead.core.wrapper import is_ours
+from foldahead.errors import InvalidHistory
 
 MOST_DEFERRED = 256
 """Messages whose hashing is put off at the most."""
@@ -96,8 +97,13 @@ class Ledger:
         What a turn that needs no compaction does not ask for is put off: the hash above all, which costs by length.
         """
         at = len(self)
-        read = self.dialect.read(message, at)
-        traits, tokens = _traits_of(read), estimate(read)
+        try:
+            read = self.dialect.read(message, at)
+            traits, tokens = _traits_of(read), estimate(read)
+        except InvalidHistory:
+            raise
+        except (RecursionError, TypeError, ValueError) as error:  # an object that cannot tell what it holds, say
+            raise InvalidHistory(f"messages[{at}]: cannot be read: {type(error).__name__}: {error}") from error
         step = self._pairing.step(read)
         self.traits.append(traits)
         self.tokens.append(self.tokens[-1] + tokens)
