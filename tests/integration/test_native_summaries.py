@@ -98,6 +98,14 @@ class Talker:
         for at in range(count):
             self.turn(f"read part {at}")
 
+    def compact(self) -> None:
+        """Have the provider summarise all of it, and go on from that, as the agent may do by itself."""
+        self.request["betas"] = ["compact-2026-09-04"]
+        request = {**self.request, "messages": self.history, "compaction": {"type": "summarize"}}
+        (block,) = self._client.beta.messages.create(**request).content
+        said = {name: value for name, value in block.to_dict().items() if value is not None}
+        self.history = [{"role": "assistant", "content": [said]}]
+
     @property
     def shows_block(self) -> bool:
         first = self.sent[-1]["messages"][0]
@@ -174,6 +182,19 @@ def test_blocks_follow_blocks(settings: Settings, strict: RunningStandIn) -> Non
         made = rows(services.store, summaries)
         assert len(made) >= 2
         assert {row["parent"] for row in made} <= {"", *(row["cache_key"] for row in made)}
+        assert {record.kind for record in talker.session.records} == {"swapped"}
+
+
+def test_a_history_that_the_agent_had_summarised_itself_is_summarised_on(
+    settings: Settings, strict: RunningStandIn
+) -> None:
+    with talking(settings, strict) as (talker, services):
+        talker.turns(2)
+        talker.compact()
+        own = talker.history[0]["content"][0]
+        swapped(talker)
+        assert {row["kind"] for row in rows(services.store, summaries)} == {"native"}
+        assert talker.sent[-1]["messages"][0]["content"][0]["signature"] != own["signature"]
         assert {record.kind for record in talker.session.records} == {"swapped"}
 
 

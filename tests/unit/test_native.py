@@ -348,6 +348,81 @@ def test_a_block_weighs_what_the_model_reads_of_it() -> None:
     assert estimate(ANTHROPIC.read({"role": "assistant", "content": [sealed]}, 0)) == light
 
 
+# -- a block that the agent asked for itself ---------------------------------------------------------------------------
+
+OWN = assistant({"type": "compaction", "content": "Mine.", "encrypted_content": "BBBB", "signature": "y"})
+
+
+def with_own(at: int, own: Any = OWN) -> list[Any]:
+    history = [*thoughtful(10), assistant("Done."), user("And?")]
+    return [*history[:at], own, *history[at:]]
+
+
+@pytest.mark.parametrize(("at", "end"), [(22, END), (8, END + 1)], ids=["behind the span", "inside it"])
+def test_no_block_is_offered_or_shown_beside_one_of_the_agents_own(at: int, end: int) -> None:
+    talk, history = conversation(), with_own(at)
+    talk.add_ready(block_for(talk, history, end))
+    assert talk.view(history, Moment()) is history
+    assert talk.standing().envelope == ""
+    assert talk.wants_work(talk.standing())
+
+
+def test_a_block_of_the_agents_own_at_the_head_is_summarised_like_any_message() -> None:
+    talk, history = conversation(), with_own(0)
+    talk.add_ready(block_for(talk, history, END + 1))
+    assert talk.standing().envelope
+    view = talk.view(history, Moment())
+    assert view == [{"role": "assistant", "content": [BLOCK]}, *history[END + 1 :]]
+
+
+def test_a_compaction_of_the_agents_own_that_failed_is_in_nobodys_way() -> None:
+    failed = assistant({"type": "compaction", "content": None}, "I go on.")
+    talk, history = conversation(), with_own(22, failed)
+    talk.add_ready(block_for(talk, history, END))
+    assert talk.view(history, Moment())[0]["content"] == [BLOCK]
+
+
+def test_the_shown_block_is_given_up_when_one_of_the_agents_own_comes() -> None:
+    talk, history, _ = swapped()
+    history = [*history, OWN, user("Go on.")]
+    view = talk.view(history, Moment())
+    assert len(view) == len(history)
+    assert thoughts_in(view) == 0
+    assert view == replay(history, list(talk.records), ANTHROPIC)
+
+
+def test_a_pinned_block_of_the_agents_own_still_comes_first() -> None:
+    talk, history = conversation(), with_own(0)
+    talk.observe(history)
+    talk.pin(history[0])
+    talk.pin(history[1])
+    talk.add_ready(block_for(talk, history, END + 1, kind="text", block=b""))
+    view = talk.view(history, Moment())
+    assert view[:2] == history[:2]
+    assert "COMPACTION_SUMMARY" in json.dumps(view[2])
+    assert faults_of(view, "anthropic") == []
+
+
+@given(spoken=conversations("anthropic"), end=st.integers(1, 40), data=st.data())
+def test_every_view_of_a_history_that_the_agent_compacted_is_one_the_provider_takes(
+    spoken: Any, end: int, data: st.DataObject
+) -> None:
+    history = [OWN, *spoken.messages]
+    talk = conversation(msgspec.structs.replace(POLICY, threshold_tokens=200))
+    talk.observe(history)
+    for index in data.draw(st.sets(st.one_of(st.just(0), st.integers(1, len(history) - 1)), max_size=3)):
+        talk.pin(history[index])
+    cut = current_cut(talk.ledger, talk.policy, talk.active, min(end, len(history)))
+    lenient: dict[str, Any] = {"open_tail": True, "reused_ids": True, "unknown_blocks": True}
+    if not cut.found or faults_of(history, "anthropic", **lenient):
+        return
+    kind = data.draw(st.sampled_from(["text", "native"]))
+    talk.add_ready(block_for(talk, history, cut.end, kind=kind, block=json.dumps(BLOCK).encode()))
+    view = talk.view(history, Moment(forced=True))
+    assert faults_of(view, "anthropic", **lenient) == []
+    assert view == replay(history, list(talk.records), ANTHROPIC)
+
+
 # -- the request around it -------------------------------------------------------------------------------------------
 
 
@@ -414,7 +489,7 @@ def test_every_view_with_a_block_is_one_the_provider_takes(spoken: Any, end: int
     if not cut.found or talk.ledger.stable_prefix_end():
         return
     talk.add_ready(block_for(talk, history, cut.end))
-    view = talk.view(history, Moment())
+    view = talk.view(history, Moment(forced=True))
     lenient: dict[str, Any] = {"open_tail": True, "reused_ids": True, "unknown_blocks": True}
     assert faults_of(view, "anthropic", **lenient) == []
 

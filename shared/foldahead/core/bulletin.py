@@ -140,7 +140,7 @@ def _newest_summary(known: Known) -> Shown | None:
     if span is None or span.cache_key is None:
         return None
     shown = Active(spans=(span,))
-    outgrown = misfits(shown, known.model, known.envelope)
+    outgrown = misfits(known.ledger, shown, known.model, known.envelope)
     return Shown(
         cache_key=span.cache_key,
         start=span.start,

@@ -77,10 +77,23 @@ def goes_on(ready: Ready, active: Active) -> bool:
     return not ready.parent or follows(ready, active)
 
 
-def misfits(active: Active, model: str, envelope: str) -> list[Record]:
-    """The spans in a view that no request of this model and envelope may carry; none before an envelope was seen."""
-    wanted = made_for(model, envelope)
-    return [span for span in active.spans if envelope and is_native(span) and span.reason != wanted]
+def misfits(ledger: Ledger, active: Active, model: str, envelope: str) -> list[Record]:
+    """The spans in a view that no request of this model and envelope may carry, or none beside what the history holds.
+
+    Before an envelope was seen nothing is known of the requests.
+    """
+    wanted, alone = made_for(model, envelope), stands_alone(ledger)
+    blocks = [span for span in active.spans if is_native(span)]
+    return [span for span in blocks if not alone or (envelope and span.reason != wanted)]
+
+
+def stands_alone(ledger: Ledger) -> bool:
+    """Whether a block of ours would be the only one of a request: the provider takes one, at its head.
+
+    The agent may have asked for one itself. One that heads the history is summarised like any message; one behind
+    that would stand beside ours, or, in the request for ours, at no head.
+    """
+    return not ledger.holds_block(1)
 
 
 def given_up(ledger: Ledger, span: Record, now_ms: int) -> Record:
@@ -96,6 +109,6 @@ def sent_as_is(active: Active) -> bool:
 def may_be_native(ledger: Ledger, active: Active, model: str, asked_pins: frozenset[int], end: int) -> bool:
     """Whether a block could stand for the messages up to `end`: nothing may stand ahead of it or beside it."""
     known = find_model(model) if model else None
-    plain = ledger.dialect.name == NATIVE_DIALECT and ledger.stable_prefix_end() == 0
+    plain = ledger.dialect.name == NATIVE_DIALECT and ledger.stable_prefix_end() == 0 and stands_alone(ledger)
     pinned = any(pin < end for pin in asked_pins)
     return plain and known is not None and known.compacts and not pinned and active.times_given_up < MOST_GIVEN_UP

@@ -132,7 +132,7 @@ class Situation:
         mends: list[Record] = []
         active = scene.active
         # What a block took the place of stands again: it may be a block of the same requests.
-        while outgrown := misfits(active, scene.model, scene.envelope):
+        while outgrown := misfits(ledger, active, scene.model, scene.envelope):
             mends += [given_up(ledger, span, scene.now_ms) for span in outgrown]
             active = self.with_records(tuple(mends))
         mends += repairs(self.history, ledger, active, scene.now_ms)
