@@ -13,20 +13,14 @@ from foldahead.core.cut import current_cut
 from foldahead.core.dialects import get_dialect
 from foldahead.core.envelope import COMPACT_BETA, DROP_BLOCK_BETA, Envelope, envelope_of, request_with
 from foldahead.core.ledger import ledger_of
-from foldahead.core.models import find_model
 from foldahead.core.native import MOST_GIVEN_UP
 from foldahead.core.originals import decode_original, encode_original, is_original, originals_of
 from foldahead.core.policy import Policy
 from foldahead.core.prompt import compaction_instructions
 from foldahead.core.replay import replay
-from foldahead.core.request import SummaryRequest
 from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate
 from foldahead.core.view import Active
-from foldahead_worker.standin import rules
-from foldahead_worker.summarizers.asking import Room
-from foldahead_worker.summarizers.native import body_of, sendable
-from foldahead_worker.summarizers.protocol import Span
 from tests.histories import assistant, call, conversations, rounds, system, text, thinking, user
 from tests.judging import faults_of
 
@@ -269,37 +263,6 @@ def test_a_summary_that_a_refused_one_took_the_place_of_is_not_shown_again() -> 
     new.replace_records(list(talk.records))
     new.add_ready(first)
     assert len(new.view(history, Moment())) == len(history)
-
-
-@pytest.mark.parametrize("keeps_thinking", [True, False])
-def test_a_compaction_request_without_thinking_does_not_ask_that_a_tool_turn_begins_with_it(
-    keeps_thinking: bool,
-) -> None:
-    history = thoughtful(4)[:9]
-    account = ledger_of(history, ANTHROPIC)
-    request = SummaryRequest(
-        workspace="w",
-        dialect="anthropic",
-        kind="native",
-        start=0,
-        message_count=9,
-        head=account.head.hex(),
-        model="anthropic:claude-opus-4-6",
-        prompt_version="1",
-        max_tokens=500,
-        length_target_tokens=300,
-        tool_result_cap=4_000,
-        redaction_version=1,
-        index_version=1,
-        keeps_thinking=keeps_thinking,
-    )
-    tools = [{"name": "read_file", "input_schema": {"type": "object"}}]
-    envelope = Envelope(tools=tools, thinking={"type": "enabled", "budget_tokens": 1_024})
-    model = find_model(request.model)
-    assert model is not None
-    room = Room(name="claude-opus-4-6", model=model, transcript_tokens=100_000, max_tokens=8_000)
-    span = Span(request=request, messages=(), originals=tuple(history), envelope=envelope)
-    assert rules.faults(body_of(span, room, envelope, sendable(span))) == []
 
 
 def test_system_messages_of_the_span_are_said_again_behind_the_block() -> None:
