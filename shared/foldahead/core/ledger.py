@@ -167,6 +167,10 @@ class Ledger:
         """System and developer messages within a span."""
         return self._systems[bisect_left(self._systems, start) : bisect_left(self._systems, end)]
 
+    def thinking(self, start: int, end: int) -> list[int]:
+        """Messages with thinking within a span."""
+        return self._thinking[bisect_left(self._thinking, start) : bisect_left(self._thinking, end)]
+
     def thinks(self, since: int) -> bool:
         """Whether any message from an index on has thinking."""
         return bool(self._thinking) and self._thinking[-1] >= since

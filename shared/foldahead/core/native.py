@@ -101,9 +101,28 @@ def given_up(ledger: Ledger, span: Record, now_ms: int) -> Record:
     return record_of(ledger.heads, "swapped", span.start, span.end, now_ms, cache_key=span.cache_key, reason=GIVEN_UP)
 
 
-def sent_as_is(active: Active) -> bool:
-    """Whether what was sent so far is the history itself, behind blocks of the provider's at most."""
-    return not active.edits and not active.pins and all(map(is_native, active.spans))
+def bare_until(ledger: Ledger, active: Active) -> int | None:
+    """Where the messages end that are sent without their thinking; 0: none is, None: more than that was changed.
+
+    What was sent is then the history but for that, behind blocks of the provider's at most: what they stand for does
+    not count.
+    """
+    kept = [edit for edit in active.edits if edit.end > active.end]
+    if active.pins or not all(map(is_native, active.spans)) or any(edit.kind != "thinking_removed" for edit in kept):
+        return None
+    until, bare = max((edit.end for edit in kept), default=0), {edit.start for edit in kept}
+    return until if bare.issuperset(ledger.thinking(active.end, until)) else None
+
+
+def stands_for_what_was_sent(ready: Ready, ledger: Ledger, active: Active) -> bool:
+    """Whether a block was made of just the messages that it is to stand for, from the block that is shown on."""
+    until = bare_until(ledger, active)
+    if until is None or not ready.keeps_thinking or not follows(ready, active):
+        return False
+    if until and ready.parent and not active.spans:
+        return False  # it goes on from one that was never shown, and may be of what was sent before
+    made, sent = (min(max(each, active.end), ready.end) for each in (ready.bare_until, until))
+    return made == sent
 
 
 def may_be_native(ledger: Ledger, active: Active, model: str, asked_pins: frozenset[int], end: int) -> bool:

@@ -40,6 +40,8 @@ class SummaryRequest(Struct, frozen=True, kw_only=True):
     """Digest of the `Envelope` of the session's requests (system, tools, betas), hex; `native` only."""
     keeps_thinking: bool = False
     """The messages are summarised with their thinking, just as they were sent; `native` only."""
+    bare_until: int = 0
+    """Those before this index were sent, and are summarised, without their thinking all the same."""
 
     @property
     def end(self) -> int:

@@ -17,6 +17,7 @@ from foldahead.core.repair import repairs
 from foldahead.core.request import SummaryKind
 from foldahead.core.tokens import estimate_text
 from foldahead.core.view import Active, active_records, build_view
+from foldahead_worker.chain import first_message
 from foldahead_worker.summarizers.asking import Asking, ModelSummarizer, Room, known_by, most_of, priced
 from foldahead_worker.summarizers.protocol import (
     Answer,
@@ -92,18 +93,18 @@ class NativeSummarizer(ModelSummarizer):
 def sendable(span: Span) -> list[Any]:
     """The messages of a compaction request: the parent's block, and what came since, as the provider takes it.
 
-    Just as they were sent where the request keeps thinking; else mended like the agent's view, and without thinking:
-    it is bound to a conversation that is not this one.
+    Just as they were sent where the request keeps thinking; else without any, which is bound to a conversation that is
+    not this one, and mended like the agent's view.
     """
-    dialect = get_dialect(span.request.dialect)
-    messages = list(span.originals)
+    request, dialect = span.request, get_dialect(span.request.dialect)
+    thinks_from = request.bare_until if request.keeps_thinking else request.end
+    bare = max(0, thinks_from - first_message(request))
+    messages = [*map(dialect.without_thinking, span.originals[:bare]), *span.originals[bare:]]
+    messages = [message for message in messages if message is not None]
     ledger = ledger_of(messages, dialect)
     mends = repairs(messages, ledger, Active(), 0)
     if mends:
         messages = build_view(messages, active_records(mends, ledger), dialect)
-    if not span.request.keeps_thinking:
-        bare = [dialect.without_thinking(message) for message in messages]
-        messages = [message for message in bare if message is not None]
     if span.parent_block:
         block = msgspec.json.decode(span.parent_block)
         messages = [{"role": "assistant", "content": [block]}, *messages]
@@ -127,7 +128,7 @@ def body_of(span: Span, room: Room, envelope: Envelope, messages: list[Any]) -> 
     given = {
         "system": envelope.system,
         "tools": envelope.tools,
-        "thinking": _thinking(envelope, request.keeps_thinking),
+        "thinking": _thinking(envelope, request.keeps_thinking and not request.bare_until),
     }
     body |= {name: value for name, value in given.items() if value is not None}
     if envelope.effort is not None:
