@@ -15,7 +15,6 @@ from foldahead.core.ledger import ledger_of
 from foldahead.core.models import PICO_PER_USD, find_model
 from foldahead.core.policy import Policy
 from foldahead.core.standing import Ready
-from foldahead_worker.chain import first_message
 from foldahead_worker.delivery import ready_from
 from foldahead_worker.standin import rules
 from foldahead_worker.store.summaries import new_summary
@@ -89,7 +88,7 @@ class Blocks:
         block = b""
         if kind == "native":
             parent = self._blocks[request.parent]
-            originals = tuple(history[first_message(request) : request.end])
+            originals = tuple(history[request.first : request.end])
             span = Span(request=request, messages=(), originals=originals, parent_block=parent)
             self.asked[request.cache_key] = sendable(span)
             block = msgspec.json.encode(BLOCK | {"content": f"Block {len(self.asked)}."})

@@ -49,6 +49,11 @@ class SummaryRequest(Struct, frozen=True, kw_only=True):
         return self.start + self.message_count
 
     @property
+    def first(self) -> int:
+        """Index of the first message that a summariser must see: with a parent, the one after the parent's span."""
+        return self.parent_end if self.parent else self.start
+
+    @property
     def cache_key(self) -> str:
         """SHA-256 of this request, hex."""
         return hashlib.sha256(msgspec.msgpack.encode(self, order="deterministic")).hexdigest()

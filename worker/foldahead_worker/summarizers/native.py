@@ -17,7 +17,6 @@ from foldahead.core.repair import repairs
 from foldahead.core.request import SummaryKind
 from foldahead.core.tokens import estimate_text
 from foldahead.core.view import Active, active_records, build_view
-from foldahead_worker.chain import first_message
 from foldahead_worker.summarizers.asking import Asking, ModelSummarizer, Room, known_by, most_of, priced
 from foldahead_worker.summarizers.protocol import (
     Answer,
@@ -98,7 +97,7 @@ def sendable(span: Span) -> list[Any]:
     """
     request, dialect = span.request, get_dialect(span.request.dialect)
     thinks_from = request.bare_until if request.keeps_thinking else request.end
-    bare = max(0, thinks_from - first_message(request))
+    bare = max(0, thinks_from - request.first)
     messages = [*map(dialect.without_thinking, span.originals[:bare]), *span.originals[bare:]]
     messages = [message for message in messages if message is not None]
     ledger = ledger_of(messages, dialect)
