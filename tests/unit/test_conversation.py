@@ -10,6 +10,7 @@ from msgspec import structs
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
 from foldahead.core.fingerprint import fingerprint
+from foldahead.core.glancing import GlancingConversation
 from foldahead.core.growth import Growth
 from foldahead.core.policy import Policy
 from foldahead.core.recorded import MOST_READY
@@ -89,6 +90,21 @@ def test_a_history_that_is_loaded_anew_goes_on_however_deep_its_values_are(at: i
     assert talk.plan.outcome == "swapped"
     assert len(talk.view(history(), Moment())) == len(view)
     talk.pin(history()[at])
+
+
+def test_a_glance_at_values_too_deep_to_be_compared_leaves_the_turn_to_a_closer_look() -> None:
+    def history() -> list[Any]:
+        odd = assistant({"type": "odd", "value": nested(5_000), "loop": looped()}, "hm")
+        return [*rounds(10)[:1], odd, user("x"), *rounds(10)[1:]]
+
+    talk, first, again = GlancingConversation(get_dialect("anthropic"), POLICY), history(), history()
+    talk.add_ready(ready(talk, first, 19))
+    view = talk.view(first, Moment())
+    assert talk.plan.outcome == "swapped"
+    talk.prepare()
+    again[0], again[-1] = first[0], first[-1]
+    assert talk.glance([*again, user("more")], cold=False) is None
+    assert len(talk.view([*again, user("more")], Moment())) == len(view) + 1
 
 
 def test_a_message_that_cannot_be_read_is_named_and_can_be_taken_out() -> None:
