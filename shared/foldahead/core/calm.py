@@ -89,7 +89,7 @@ def _goes_on(history: list[Any], seen: list[Any]) -> bool:
     """
     try:
         return seen <= history
-    except TypeError:
+    except (TypeError, RecursionError):
         return False
 
 

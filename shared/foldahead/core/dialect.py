@@ -94,7 +94,9 @@ def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
         return cast("Mapping[str, Any]", value)
     for name in ("to_dict", "model_dump"):
         if callable(method := getattr(value, name, None)):
-            return cast("Mapping[str, Any]", method())
+            told: object = method()
+            if isinstance(told, Mapping):
+                return cast("Mapping[str, Any]", told)
     raise InvalidHistory(f"{where}: expected a message or block (a dict or an SDK object), got {type(value).__name__}")
 
 

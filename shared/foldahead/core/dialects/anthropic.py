@@ -126,7 +126,10 @@ class AnthropicMessages:
         return limited
 
     def breakpoints(self, value: Any) -> int:
-        return _breakpoints((value,))
+        try:
+            return _breakpoints((value,))
+        except RecursionError:
+            return 0  # no request of the provider's is nested like that
 
     def context_tokens(self, usage: Any) -> int | None:
         """Input, cache reads and writes, and output, of the last `message` iteration where there are several."""
