@@ -91,6 +91,7 @@ class Exchange:
 
     def _apply_overrides(self) -> None:
         """The session's own policy with the workspace's central values over it; said once when they do not fit."""
+        self._conversation.calm = None
         try:
             values = msgspec.json.decode(self._overrides, type=dict[str, Any]) if self._overrides else {}
             own = {name: getattr(self._own_policy, name) for name in self._own_policy.__struct_fields__}

@@ -80,11 +80,7 @@ class Session:
         if "messages" not in kwargs:
             raise TypeError("request: expected messages=[...] among the arguments")
         history, conversation = kwargs["messages"], self._conversation
-        calm = conversation.calm
-        # What was heard and is not taken in yet may be a block in the view, or a policy that asks for one.
-        if calm is None or not calm.is_plain or self._outbox.has_news:
-            self._note_envelope(kwargs)
-        view = self._turn(history, str(kwargs.get("model") or ""))
+        view = self._turn(history, kwargs)
         if view is history and conversation.policy.tail_thinking != "drop_block":
             return kwargs
         return request_with(
@@ -254,23 +250,32 @@ class Session:
     # -- inside a turn ---------------------------------------------------------------------------------------------
 
     def _turn(
-        self, history: list[Any], model: str | None, target_tokens: int | None = None, counter: Counter | None = None
+        self,
+        history: list[Any],
+        request: dict[str, Any] | None,
+        target_tokens: int | None = None,
+        counter: Counter | None = None,
     ) -> list[Any]:
-        """The view for a turn; `model` is the request's, None where it is not known.
+        """The view for a turn; `request` is what it is for, where that is known.
 
         An ordinary turn is over after a glance. It takes few steps, for each costs microseconds in a process that has
         slept since its last turn.
         """
-        conversation = self._conversation
+        conversation, model = self._conversation, None
         with self._lock:
             if self._outbox.has_news:
-                self._begin(history)
+                self._begin(history)  # it may be a block, or a policy that asks for one
+            if request is not None:
+                model = str(request.get("model") or "")
+                if (calm := conversation.calm) is None or not calm.is_plain:
+                    self._note_envelope(request)
             idle_s = self._pace.note_request()
             if target_tokens is None and counter is None:
                 view = conversation.glance(history, idle_s, model)
                 if view is not None:
                     return view
-            self._begin(history)
+            self._check(history)
+            self._catch_up()
             conversation.model = conversation.model if model is None else model
             degraded_before, recorded = conversation.degraded, len(conversation.records)
             cold = idle_s > conversation.policy.cache_ttl_s
@@ -284,21 +289,24 @@ class Session:
             self._carrier.announce(self._outbox)
         return view
 
-    def _note_envelope(self, kwargs: dict[str, Any]) -> None:
+    def _note_envelope(self, request: dict[str, Any]) -> None:
         """Keep what a block in this request's view, or of a summary made from it, depends on."""
         conversation = self._conversation
-        if conversation.policy.kind == "native" or conversation.shows_block or self._outbox.has_news:
-            self._outbox.put_envelope(envelope_of(kwargs))
+        if conversation.policy.kind == "native" or conversation.shows_block:
+            self._outbox.put_envelope(envelope_of(request))
         else:
             conversation.envelope = ""
 
     def _begin(self, history: object) -> None:
-        """What every call does first: is it to be taken at all, and what has been heard meanwhile."""
+        """What a call does first: is it to be taken at all, and what has been heard meanwhile."""
+        self._check(history)
+        self._catch_up()
+        self._exchange.take_in(history)  # pyright: ignore[reportArgumentType]
+
+    def _check(self, history: object) -> None:
         self._check_open()
         if not isinstance(history, list):
-            raise InvalidHistory(f"history: expected a list of messages, got {type(history).__name__}")  # pyright: ignore[reportUnknownArgumentType]
-        self._catch_up()
-        self._exchange.take_in(history)  # pyright: ignore[reportUnknownArgumentType]
+            raise InvalidHistory(f"history: expected a list of messages, got {type(history).__name__}")
 
     def _catch_up(self) -> None:
         """Read, and account for, a turn that was only glanced at."""

@@ -77,6 +77,7 @@ def test_a_soft_trigger_without_budget_is_skipped_silently(settings: Settings, s
 
 def test_the_hard_cap_runs_the_call_all_the_same_and_says_so(settings: Settings, standin: RunningStandIn) -> None:
     with claude_services(settings) as services, agent(settings) as process:
+        standin.script(Scripted(kind="message", no_content=True))
         session = process.session(max_cost_per_session_usd=0.000001, hard_cap_tokens=4_000)
         process.publish(session, rounds_of(26))
         wait_until(lambda: texts(services.store))
@@ -95,6 +96,37 @@ def test_what_was_skipped_for_want_of_budget_is_forced_at_the_hard_cap(
         process.publish(session, rounds_of(26))
         wait_until(lambda: texts(services.store))
         assert "forced" in {row["urgency"] for row in rows(services.store, jobs)}
+
+
+def test_a_second_answer_is_reserved_when_the_first_may_not_be_stored(
+    settings: Settings, standin: RunningStandIn
+) -> None:
+    with claude_services(settings) as services, agent(settings) as process:
+        process.grown("a")
+        wait_until(lambda: len(texts(services.store)) == 1)
+        standin.script(Scripted(kind="message", no_content=True))
+        process.publish(process.session("b"), rounds_of(14, canary="another"))
+        wait_until(lambda: len(texts(services.store)) == 2)
+        once, twice = (row["reserved_picodollars"] for row in rows(services.store, spend))
+        assert twice > 1.5 * once
+        assert settled(services.store) == billed(standin.ledger("message"))
+
+
+def test_a_session_whose_budget_is_left_after_one_answer_gets_no_second(
+    settings: Settings, standin: RunningStandIn
+) -> None:
+    with claude_services(settings) as services, agent(settings) as process:
+        process.grown("a")
+        wait_until(lambda: len(texts(services.store)) == 1)
+        (row,) = rows(services.store, spend)
+        budget = 1.5 * row["reserved_picodollars"] / PICO_PER_USD
+        standin.script(Scripted(kind="message", no_content=True))
+        process.publish(process.session("b", max_cost_per_session_usd=budget), rounds_of(14, canary="x"))
+        wait_until(lambda: [job for job in rows(services.store, jobs) if job["state"] == "failed"])
+        assert len(standin.ledger("message")) == 2
+        (event,) = events_of(services.store, "compaction_failed")
+        assert event["failure_mode"] == "validation_failed"
+        assert settled(services.store) == billed(standin.ledger("message"))
 
 
 def test_a_lease_that_died_counts_at_its_upper_bound(settings: Settings, standin: RunningStandIn) -> None:

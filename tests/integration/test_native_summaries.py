@@ -98,6 +98,14 @@ class Talker:
         for at in range(count):
             self.turn(f"read part {at}")
 
+    def compact(self) -> None:
+        """Have the provider summarise all of it, and go on from that, as the agent may do by itself."""
+        self.request["betas"] = ["compact-2026-09-04"]
+        request: dict[str, Any] = {**self.request, "messages": self.history, "compaction": {"type": "summarize"}}
+        (block,) = self._client.beta.messages.create(**request).content
+        said = {name: value for name, value in block.to_dict().items() if value is not None}
+        self.history = [{"role": "assistant", "content": [said]}]
+
     @property
     def shows_block(self) -> bool:
         first = self.sent[-1]["messages"][0]
@@ -174,6 +182,19 @@ def test_blocks_follow_blocks(settings: Settings, strict: RunningStandIn) -> Non
         made = rows(services.store, summaries)
         assert len(made) >= 2
         assert {row["parent"] for row in made} <= {"", *(row["cache_key"] for row in made)}
+        assert {record.kind for record in talker.session.records} == {"swapped"}
+
+
+def test_a_history_that_the_agent_had_summarised_itself_is_summarised_on(
+    settings: Settings, strict: RunningStandIn
+) -> None:
+    with talking(settings, strict) as (talker, services):
+        talker.turns(2)
+        talker.compact()
+        own = talker.history[0]["content"][0]
+        swapped(talker)
+        assert {row["kind"] for row in rows(services.store, summaries)} == {"native"}
+        assert talker.sent[-1]["messages"][0]["content"][0]["signature"] != own["signature"]
         assert {record.kind for record in talker.session.records} == {"swapped"}
 
 
@@ -267,6 +288,27 @@ def test_an_envelope_that_is_not_what_its_name_says_is_sent_again(settings: Sett
         talker.wait_ready()
         assert {row["kind"] for row in rows(services.store, summaries)} == {"native"}
         assert all(request["system"] == SYSTEM for request in compactions(strict))
+
+
+def test_blocks_keep_thinking_again_once_a_text_and_the_first_of_them_took_it_away(
+    settings: Settings, strict: RunningStandIn
+) -> None:
+    with talking(settings, strict, kind="text") as (talker, _):
+        talker.turns(8)
+        talker.wait_ready()
+        talker.turn("and now")
+        talker.session.policy = policy_from(NATIVE)
+        for _ in range(60):
+            talker.turn("go on")
+            talker.session.flush(1.0)
+            if len(talker.blocks_shown) == 3:
+                break
+        kinds = [record.kind for record in talker.session.records]
+        assert kinds.count("swapped") == 3
+        assert kinds[-1] == "swapped"
+        assert "thinking_removed" in kinds
+        talker.turn("and then")
+        assert talker.shows_block
 
 
 def compactions(standin: RunningStandIn) -> list[dict[str, Any]]:

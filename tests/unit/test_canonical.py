@@ -18,11 +18,19 @@ PAGE = (Path(__file__).parents[2] / "docs" / "canonical.md").read_text()
 VECTORS = re.findall(r"^### (.+) \((\w+)\)\n\n```json\n(.+)\n```\n\n```text\n([0-9a-f]{64})\n```", PAGE, re.MULTILINE)
 
 
-def nested(levels: int) -> Any:
-    value: Any = "core"
+def nested(levels: int, core: Any = "core") -> Any:
+    value: Any = core
     for _ in range(levels):
         value = {"in": [value]}
     return value
+
+
+def looped() -> Any:
+    """Types that name each other, as a schema has them whose references were put in place."""
+    kinds: list[Any] = [{"type": "object", "properties": {}} for _ in range(40)]
+    for kind in kinds:
+        kind["properties"] |= {str(at): other for at, other in enumerate(kinds)}
+    return {"schema": kinds[0]}
 
 
 def body_of(arguments: Any) -> bytes:
@@ -49,8 +57,25 @@ def test_the_order_of_keys_does_not_count() -> None:
 
 @pytest.mark.parametrize(
     "odd",
-    ["\ud83d", {"\udc00": 1}, 2**64, -(2**63) - 1, 10**400, float("nan"), float("inf"), "\x00", {1, 2}, nested(30)],
-    ids=["surrogate", "surrogate key", "too large", "too small", "huge", "nan", "inf", "nul", "set", "nested"],
+    [
+        *(
+            "\ud83d",
+            {"\udc00": 1},
+            2**64,
+            -(2**63) - 1,
+            10**400,
+            float("nan"),
+            float("inf"),
+            "\x00",
+            {1, 2},
+            {(1, 2): 3},
+        ),
+        *(nested(30), [nested(60), 10**5_000], nested(60, 10**5_000), looped()),
+    ],
+    ids=[
+        *("surrogate", "surrogate key", "too large", "too small", "huge", "nan", "inf", "nul", "set", "tuple as a key"),
+        *("nested", "huge beside deep", "huge in deep", "looped"),
+    ],
 )
 def test_an_odd_value_has_a_defined_form_that_can_be_read_back(odd: Any) -> None:
     body = body_of({"value": odd})
@@ -61,6 +86,26 @@ def test_an_odd_value_has_a_defined_form_that_can_be_read_back(odd: Any) -> None
 def test_two_odd_values_that_differ_have_different_forms() -> None:
     values = ["\ud83d", "\ud83e", 2**64, 2**65, nested(60), nested(61), nested(5_000), nested(5_001)]
     assert len({body_of(value) for value in values}) == len(values)
+
+
+@pytest.mark.parametrize("loops_in", ["dict", "list", "object"])
+def test_a_value_that_holds_itself_stands_as_a_mark_where_it_does(loops_in: str) -> None:
+    class Told:
+        def to_dict(self) -> Any:
+            return {"held": looping}
+
+    looping: Any = {} if loops_in == "dict" else []
+    if loops_in == "dict":
+        looping["self"] = [looping]
+    else:
+        looping.append({"self": looping})
+    value = Told() if loops_in == "object" else {"held": looping}
+    assert body_of({"a": 1, "b": value}) == body_of({"a": 1, "b": {"held": "\ufffdloop"}})
+
+
+def test_a_value_that_stands_twice_in_another_is_no_loop() -> None:
+    shared = nested(60)
+    assert body_of([shared, shared]) == body_of([nested(60), nested(60)])
 
 
 def test_depth_is_judged_alike_however_deep_the_caller_stands() -> None:

@@ -10,6 +10,7 @@ from msgspec import structs
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
 from foldahead.core.fingerprint import fingerprint
+from foldahead.core.glancing import GlancingConversation
 from foldahead.core.growth import Growth
 from foldahead.core.policy import Policy
 from foldahead.core.recorded import MOST_READY
@@ -18,6 +19,7 @@ from foldahead.core.worth import worth_of
 from foldahead.errors import InvalidHistory
 from tests.histories import assistant, result, rounds, system, text, user
 from tests.judging import faults_of
+from tests.unit.test_canonical import looped, nested
 
 POLICY = Policy(threshold_tokens=1_000, hard_cap_tokens=4_000, preserve_recent_turns=1, min_span_tokens=1)
 
@@ -74,6 +76,49 @@ def test_an_edit_of_what_a_summary_stands_for_gives_the_history_back() -> None:
     talk, history = swapped()
     history[4] = user(result("c1", "else"))
     assert talk.view(history, Moment()) is history
+
+
+@pytest.mark.parametrize("at", [0, 4], ids=["at its head", "inside what a summary stands for"])
+def test_a_history_that_is_loaded_anew_goes_on_however_deep_its_values_are(at: int) -> None:
+    def history() -> list[Any]:
+        odd = user(text("q"), {"type": "odd", "value": nested(5_000), "loop": looped()})
+        return [*rounds(10)[:at], odd, *rounds(10)[at + 1 :]]
+
+    talk, first = conversation(), history()
+    talk.add_ready(ready(talk, first, 17))
+    view = talk.view(first, Moment())
+    assert talk.plan.outcome == "swapped"
+    assert len(talk.view(history(), Moment())) == len(view)
+    talk.pin(history()[at])
+
+
+def test_a_glance_at_values_too_deep_to_be_compared_leaves_the_turn_to_a_closer_look() -> None:
+    def history() -> list[Any]:
+        odd = assistant({"type": "odd", "value": nested(5_000), "loop": looped()}, "hm")
+        return [*rounds(10)[:1], odd, user("x"), *rounds(10)[1:]]
+
+    talk, first, again = GlancingConversation(get_dialect("anthropic"), POLICY), history(), history()
+    talk.add_ready(ready(talk, first, 19))
+    view = talk.view(first, Moment())
+    assert talk.plan.outcome == "swapped"
+    talk.prepare()
+    again[0], again[-1] = first[0], first[-1]
+    assert talk.glance([*again, user("more")], cold=False) is None
+    assert len(talk.view([*again, user("more")], Moment())) == len(view) + 1
+
+
+def test_a_message_that_cannot_be_read_is_named_and_can_be_taken_out() -> None:
+    class Speechless:
+        def to_dict(self) -> Any:
+            raise ValueError("nothing to say")
+
+    within: list[Any] = []
+    within.append(result("c1", within))
+    talk, history = conversation(), rounds(4)
+    for odd in (user(*within), Speechless(), {"role": nested(5_000)}):
+        with pytest.raises(InvalidHistory, match=rf"messages\[{len(history)}\]"):
+            talk.view([*history, odd], Moment())
+    assert talk.view([*history, user("Next.")], Moment())[-1] == user("Next.")
 
 
 def test_a_shorter_history_is_another_branch_and_the_old_one_is_known_again() -> None:

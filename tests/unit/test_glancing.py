@@ -14,6 +14,7 @@ from foldahead import Policy, Session, wire
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
 from foldahead.core.glancing import GlancingConversation
+from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate_text, least_tokens, most_tokens
 from foldahead.errors import InvalidHistory
 from tests.fleet import Process, Shelf, as_json, summary_for
@@ -243,6 +244,49 @@ def test_a_history_that_does_not_go_on_is_read_in_full() -> None:
     other = [user("Please fix it."), *ASKED[1:]]
     for history in ([*other, user(result("c1"), result("c2"))], ASKED[:1]):
         assert after("anthropic", ASKED).glance(history, idle_s=0.0) is None
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai"])
+def test_a_summary_that_cannot_help_until_the_user_speaks_costs_no_turn_a_closer_look(dialect: str) -> None:
+    policy = Policy(threshold_tokens=1_000, hard_cap_tokens=9_000, preserve_recent_turns=1, min_span_tokens=1)
+    twins = Twins(dialect, policy)
+    history = rounds(12, dialect=dialect)[:-2]
+    history[0] = {**history[0], "content": "Please fix it. " + "All of it. " * 300}  # pinned: the user's last word
+    twins.publish(history[:-1])
+    ready = ready_for(twins.full, 21)
+    twins.full.add_ready(ready)
+    twins.quick.add_ready(ready)
+    twins.view(history)
+    twins.compare()
+    assert twins.full.plan.reason == "not_smaller"
+    glanced = twins.glances
+    for at in range(20, 24):
+        wanted, brought = rounds(at + 1, chars=40, dialect=dialect)[-4:-2]
+        history.append(wanted)
+        twins.publish(history)
+        history.append(brought)
+        twins.view(history)
+    assert twins.glances == glanced + 4
+    history.append(rounds(1, dialect=dialect)[-2])
+    twins.publish(history)
+    history.append(rounds(1, dialect=dialect)[-1])
+    twins.view(history)
+    assert twins.glances == glanced + 4
+    assert twins.full.plan.outcome == "swapped"
+
+
+def ready_for(talk: Conversation, end: int) -> Ready:
+    """A short summary of the first messages."""
+    return Ready(
+        cache_key="k",
+        kind="text",
+        model="m",
+        start=0,
+        end=end,
+        head_end=talk.ledger.heads[end],
+        text="They worked.",
+        summary_tokens=40,
+    )
 
 
 class Told:

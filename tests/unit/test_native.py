@@ -13,20 +13,14 @@ from foldahead.core.cut import current_cut
 from foldahead.core.dialects import get_dialect
 from foldahead.core.envelope import COMPACT_BETA, DROP_BLOCK_BETA, Envelope, envelope_of, request_with
 from foldahead.core.ledger import ledger_of
-from foldahead.core.models import find_model
 from foldahead.core.native import MOST_GIVEN_UP
 from foldahead.core.originals import decode_original, encode_original, is_original, originals_of
 from foldahead.core.policy import Policy
 from foldahead.core.prompt import compaction_instructions
 from foldahead.core.replay import replay
-from foldahead.core.request import SummaryRequest
 from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate
 from foldahead.core.view import Active
-from foldahead_worker.standin import rules
-from foldahead_worker.summarizers.asking import Room
-from foldahead_worker.summarizers.native import body_of, sendable
-from foldahead_worker.summarizers.protocol import Span
 from tests.histories import assistant, call, conversations, rounds, system, text, thinking, user
 from tests.judging import faults_of
 
@@ -271,37 +265,6 @@ def test_a_summary_that_a_refused_one_took_the_place_of_is_not_shown_again() -> 
     assert len(new.view(history, Moment())) == len(history)
 
 
-@pytest.mark.parametrize("keeps_thinking", [True, False])
-def test_a_compaction_request_without_thinking_does_not_ask_that_a_tool_turn_begins_with_it(
-    keeps_thinking: bool,
-) -> None:
-    history = thoughtful(4)[:9]
-    account = ledger_of(history, ANTHROPIC)
-    request = SummaryRequest(
-        workspace="w",
-        dialect="anthropic",
-        kind="native",
-        start=0,
-        message_count=9,
-        head=account.head.hex(),
-        model="anthropic:claude-opus-4-6",
-        prompt_version="1",
-        max_tokens=500,
-        length_target_tokens=300,
-        tool_result_cap=4_000,
-        redaction_version=1,
-        index_version=1,
-        keeps_thinking=keeps_thinking,
-    )
-    tools = [{"name": "read_file", "input_schema": {"type": "object"}}]
-    envelope = Envelope(tools=tools, thinking={"type": "enabled", "budget_tokens": 1_024})
-    model = find_model(request.model)
-    assert model is not None
-    room = Room(name="claude-opus-4-6", model=model, transcript_tokens=100_000, max_tokens=8_000)
-    span = Span(request=request, messages=(), originals=tuple(history), envelope=envelope)
-    assert rules.faults(body_of(span, room, envelope, sendable(span))) == []
-
-
 def test_system_messages_of_the_span_are_said_again_behind_the_block() -> None:
     history = [*thoughtful(10), user(text("And now?"))]
     history[3:3] = [system("Answer in French.")]
@@ -346,6 +309,81 @@ def test_a_block_weighs_what_the_model_reads_of_it() -> None:
     sealed = {**BLOCK, "encrypted_content": "A" * 40_000, "signature": "b" * 4_000}
     light = estimate(ANTHROPIC.read({"role": "assistant", "content": [BLOCK]}, 0))
     assert estimate(ANTHROPIC.read({"role": "assistant", "content": [sealed]}, 0)) == light
+
+
+# -- a block that the agent asked for itself ---------------------------------------------------------------------------
+
+OWN = assistant({"type": "compaction", "content": "Mine.", "encrypted_content": "BBBB", "signature": "y"})
+
+
+def with_own(at: int, own: Any = OWN) -> list[Any]:
+    history = [*thoughtful(10), assistant("Done."), user("And?")]
+    return [*history[:at], own, *history[at:]]
+
+
+@pytest.mark.parametrize(("at", "end"), [(22, END), (8, END + 1)], ids=["behind the span", "inside it"])
+def test_no_block_is_offered_or_shown_beside_one_of_the_agents_own(at: int, end: int) -> None:
+    talk, history = conversation(), with_own(at)
+    talk.add_ready(block_for(talk, history, end))
+    assert talk.view(history, Moment()) is history
+    assert talk.standing().envelope == ""
+    assert talk.wants_work(talk.standing())
+
+
+def test_a_block_of_the_agents_own_at_the_head_is_summarised_like_any_message() -> None:
+    talk, history = conversation(), with_own(0)
+    talk.add_ready(block_for(talk, history, END + 1))
+    assert talk.standing().envelope
+    view = talk.view(history, Moment())
+    assert view == [{"role": "assistant", "content": [BLOCK]}, *history[END + 1 :]]
+
+
+def test_a_compaction_of_the_agents_own_that_failed_is_in_nobodys_way() -> None:
+    failed = assistant({"type": "compaction", "content": None}, "I go on.")
+    talk, history = conversation(), with_own(22, failed)
+    talk.add_ready(block_for(talk, history, END))
+    assert talk.view(history, Moment())[0]["content"] == [BLOCK]
+
+
+def test_the_shown_block_is_given_up_when_one_of_the_agents_own_comes() -> None:
+    talk, history, _ = swapped()
+    history = [*history, OWN, user("Go on.")]
+    view = talk.view(history, Moment())
+    assert len(view) == len(history)
+    assert thoughts_in(view) == 0
+    assert view == replay(history, list(talk.records), ANTHROPIC)
+
+
+def test_a_pinned_block_of_the_agents_own_still_comes_first() -> None:
+    talk, history = conversation(), with_own(0)
+    talk.observe(history)
+    talk.pin(history[0])
+    talk.pin(history[1])
+    talk.add_ready(block_for(talk, history, END + 1, kind="text", block=b""))
+    view = talk.view(history, Moment())
+    assert view[:2] == history[:2]
+    assert "COMPACTION_SUMMARY" in json.dumps(view[2])
+    assert faults_of(view, "anthropic") == []
+
+
+@given(spoken=conversations("anthropic"), end=st.integers(1, 40), data=st.data())
+def test_every_view_of_a_history_that_the_agent_compacted_is_one_the_provider_takes(
+    spoken: Any, end: int, data: st.DataObject
+) -> None:
+    history = [OWN, *spoken.messages]
+    talk = conversation(msgspec.structs.replace(POLICY, threshold_tokens=200))
+    talk.observe(history)
+    for index in data.draw(st.sets(st.one_of(st.just(0), st.integers(1, len(history) - 1)), max_size=3)):
+        talk.pin(history[index])
+    cut = current_cut(talk.ledger, talk.policy, talk.active, min(end, len(history)))
+    lenient: dict[str, Any] = {"open_tail": True, "reused_ids": True, "unknown_blocks": True}
+    if not cut.found or faults_of(history, "anthropic", **lenient):
+        return
+    kind = data.draw(st.sampled_from(["text", "native"]))
+    talk.add_ready(block_for(talk, history, cut.end, kind=kind, block=json.dumps(BLOCK).encode()))
+    view = talk.view(history, Moment(forced=True))
+    assert faults_of(view, "anthropic", **lenient) == []
+    assert view == replay(history, list(talk.records), ANTHROPIC)
 
 
 # -- the request around it -------------------------------------------------------------------------------------------
@@ -414,7 +452,7 @@ def test_every_view_with_a_block_is_one_the_provider_takes(spoken: Any, end: int
     if not cut.found or talk.ledger.stable_prefix_end():
         return
     talk.add_ready(block_for(talk, history, cut.end))
-    view = talk.view(history, Moment())
+    view = talk.view(history, Moment(forced=True))
     lenient: dict[str, Any] = {"open_tail": True, "reused_ids": True, "unknown_blocks": True}
     assert faults_of(view, "anthropic", **lenient) == []
 

@@ -14,6 +14,7 @@ from foldahead.core.standing import Ready
 from foldahead.outbox import Outbox
 from foldahead.session import Session
 from tests.histories import assistant, call, result, rounds, user
+from tests.unit.test_canonical import looped, nested
 from tests.unit.test_native import BLOCK, END, MODEL, POLICY
 
 TEXT = msgspec.structs.replace(POLICY, kind="text")
@@ -93,6 +94,39 @@ def test_a_session_with_a_message_that_cannot_be_handed_over_stops_asking_for_bl
     told = outbox.delta()
     assert told is not None
     assert told.standing.envelope == ""
+
+
+@pytest.mark.parametrize("place", ["tools", "system", "thinking", "output_config"])
+@pytest.mark.parametrize(
+    "odd",
+    [looped(), nested(5_000), 2**70, 10**5_000, float("nan"), "\ud83d", {(1, 2): 3}, b"\xff", object()],
+    ids=["looped", "nested", "large", "huge", "nan", "surrogate", "tuple as a key", "bytes", "object"],
+)
+def test_a_request_with_a_value_that_no_provider_takes_is_left_to_the_provider(odd: Any, place: str) -> None:
+    session, outbox = opened()
+    history = rounds(10)
+    given: dict[str, Any] = {
+        "tools": [{"name": "t", "input_schema": odd}],
+        "system": [{"type": "text", "text": odd, "content": [odd]}],
+        "thinking": {"type": odd},
+        "output_config": {"effort": odd},
+    }
+    request = {"model": MODEL, "messages": history, place: given[place]}
+    assert session.request(**request)[place] is given[place]
+    session.publish(history)
+    told = outbox.delta()
+    assert told is not None
+    assert outbox.envelope(told.standing.envelope)
+
+
+@pytest.mark.parametrize("odd", [looped(), nested(5_000), 10**5_000], ids=["looped", "nested", "huge"])
+def test_a_message_with_a_value_that_no_provider_takes_silences_no_session(odd: Any) -> None:
+    session, outbox = opened()
+    history = [*rounds(10), assistant(call("odd", value=odd)), user(result("odd"))]
+    assert asked(session, history)["messages"] is history
+    session.publish(history)
+    stored = len(list(outbox.bodies(0)))  # up to the message that JSON cannot hold, the rest in another form
+    assert stored + len(list(outbox.bodies(stored))) == len(history)
 
 
 @pytest.mark.parametrize(("size", "offers"), [(1_000, True), (MAX_ENVELOPE_BYTES + 1, False)])

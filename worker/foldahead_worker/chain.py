@@ -22,11 +22,6 @@ class Proved(Struct, frozen=True):
     originals: tuple[Any, ...] = ()
 
 
-def first_message(request: SummaryRequest) -> int:
-    """Index of the first message that a summariser must see: with a parent, the one after the parent's span."""
-    return request.parent_end if request.parent else request.start
-
-
 def proved_messages(
     request: SummaryRequest, head_before: bytes, bodies: Sequence[tuple[bytes, bytes]]
 ) -> Proved | None:
@@ -34,7 +29,7 @@ def proved_messages(
 
     `head_before` itself needs no proof: no other start reaches the same head.
     """
-    if len(bodies) != request.end - first_message(request):
+    if len(bodies) != request.end - request.first:
         return None
     try:
         read, originals = _read(request, [body for _, body in bodies])
@@ -62,7 +57,7 @@ def _read(request: SummaryRequest, bodies: Sequence[bytes]) -> tuple[list[bytes]
     pairing = Pairing(merges_runs=dialect.profile.merges_runs)
     read: list[bytes] = []
     originals: list[Any] = []
-    for at, body in enumerate(bodies, first_message(request)):
+    for at, body in enumerate(bodies, request.first):
         if is_original(body):
             message = decode_original(body)
             originals.append(message)

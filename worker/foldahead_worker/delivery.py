@@ -26,6 +26,7 @@ def ready_from(summary: Summary) -> Ready:
         parent=summary.parent,
         envelope=summary.envelope,
         keeps_thinking=summary.keeps_thinking,
+        bare_until=summary.bare_until,
         summary_tokens=_tokens_of(summary),
     )
 

@@ -75,6 +75,7 @@ class Ending:
         self._leased = leased
         self._waiters = leased.waiters
         self._begun_s = time.monotonic()
+        self._over_budget = False
 
     def tell_started(self, span_tokens: int) -> None:
         """Report that the work has begun."""
@@ -86,6 +87,12 @@ class Ending:
         _log.warning("job %d: %s %s: %s", self._leased.job_id, mode, error_class, message)
         events = [failed(waiter, mode, error_class, message) for waiter in self._waiters]
         self._reporter.report(self._leased.request.workspace, list(events))
+
+    def tell_over_budget(self) -> None:
+        """Report, once, that a forced call runs over its budget."""
+        if not self._over_budget:
+            self._over_budget = True
+            self.tell_failed("budget_exhausted_forced", "BudgetExhausted", "the forced call runs anyway")
 
     def committed(self, summary: Summary, cost: Cost, *, cache_hit: bool) -> Done:
         """The summary is stored, the job done, every waiter told. A late answer is stored if its key is empty."""

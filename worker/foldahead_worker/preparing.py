@@ -5,7 +5,7 @@ import msgspec
 from foldahead import keys
 from foldahead.core.envelope import Envelope
 from foldahead.core.request import SummaryRequest
-from foldahead_worker.chain import Proved, first_message, proved_messages
+from foldahead_worker.chain import Proved, proved_messages
 from foldahead_worker.store import Store
 from foldahead_worker.store.summaries import Summary, find_summary
 from foldahead_worker.store.waiters import Waiter
@@ -64,9 +64,8 @@ def _envelope_of(switchboard: Switchboard, request: SummaryRequest) -> Envelope 
 
 
 def _messages_of(switchboard: Switchboard, request: SummaryRequest, member: str) -> Proved | None:
-    first = first_message(request)
-    start, head_before, bodies = switchboard.bodies(member, first, request.end)
-    if start != first or len(bodies) < request.end - first:
+    start, head_before, bodies = switchboard.bodies(member, request.first, request.end)
+    if start != request.first or len(bodies) < request.end - request.first:
         return None
     proved = proved_messages(request, head_before, bodies)
     if proved is None or (request.kind == "native" and not proved.originals):

@@ -1,5 +1,7 @@
 """From a summariser to an answer that may be stored: verification, and the one retry (design section 6)."""
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec import Struct
 
@@ -29,7 +31,7 @@ class Verified(Struct, frozen=True, kw_only=True):
 
 
 class Rejected(Struct, frozen=True, kw_only=True):
-    """Two answers in a row that may not be stored. `reason` is the first one's."""
+    """Two answers in a row that may not be stored, or one after which nothing was left. `reason` is the first one's."""
 
     reason: str
     cost: Cost
@@ -40,11 +42,13 @@ def bill_of(cost: Cost) -> Bill:
     return Bill(picodollars=cost.picodollars, input_tokens=cost.input_tokens, output_tokens=cost.output_tokens)
 
 
-def summarise_verified(summarizer: Summarizer, span: Span, span_tokens: int, check: Check) -> Verified | Rejected:
+def summarise_verified(
+    summarizer: Summarizer, span: Span, span_tokens: int, check: Check, may_retry: Callable[[Span], bool]
+) -> Verified | Rejected:
     """An answer that passed verification, with the mechanical index where it is a model's text.
 
-    One retry with a tighter instruction; after an answer that was too long it has to be shorter than that
-    one. Errors tell the cost of both attempts.
+    One retry with a tighter instruction, where `may_retry` reserves what it can cost; after an answer that was too
+    long it has to be shorter than that one. Errors tell the cost of both attempts.
     """
     first = _asked(summarizer, span, Cost(), check)
     verdict = verify_text(first.text, span_tokens, first.stop_reason)
@@ -53,6 +57,8 @@ def summarise_verified(summarizer: Summarizer, span: Span, span_tokens: int, che
     if summarizer.kind == "extract":
         return Rejected(reason=verdict.reason, cost=first.cost)
     tighter = msgspec.structs.replace(span, tighter=True)
+    if not may_retry(tighter):
+        return Rejected(reason=verdict.reason, cost=first.cost)
     second = _asked(summarizer, tighter, first.cost, check)
     cost = first.cost + second.cost
     if _is_better(second, first, verdict, span_tokens):

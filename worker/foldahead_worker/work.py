@@ -23,7 +23,7 @@ from foldahead_worker.preparing import ParentGone, prepare
 from foldahead_worker.reporting import Reporter
 from foldahead_worker.store import Store, StoreError
 from foldahead_worker.store.leases import Leased, lease
-from foldahead_worker.store.spend import reserve
+from foldahead_worker.store.spend import Reserved, reserve
 from foldahead_worker.store.summaries import new_summary
 from foldahead_worker.summarizers.protocol import (
     Cost,
@@ -140,23 +140,39 @@ class Worker:
         """Reserve what the calls may cost; the end of the job when they may not be made."""
         if forecast.picodollars == 0:
             return None
-        leased, upper, day = job.leased, forecast.picodollars, self._day_budget_picodollars
-        reserved = reserve(self._store, leased.job_id, leased.token, upper, now_ms(), day)
+        reserved = self._reserved(job, forecast)
         if reserved is None:
             return job.ending.done("lost")
-        if not reserved.granted:
-            # The first seed: soft trigger and budget gone, skip silently; the hard cap opens the job again.
-            return job.ending.skipped("budget_exhausted", Cost())
-        if reserved.over_budget:
-            job.ending.tell_failed("budget_exhausted_forced", "BudgetExhausted", "the forced call runs anyway")
-        return None
+        # The first seed: soft trigger and budget gone, skip silently; the hard cap opens the job again.
+        return None if reserved.granted else job.ending.skipped("budget_exhausted", Cost())
+
+    def _may_retry(self, job: "_Job", summarizer: Summarizer, span: Span) -> bool:
+        """Whether a second answer may be asked for. It is rare: reserved with every first one, it would keep out what
+        the budget covers."""
+        try:
+            forecast = summarizer.forecast(span)
+        except SummarizerError:
+            return False
+        if forecast.picodollars == 0:
+            return True
+        reserved = self._reserved(job, forecast)
+        return reserved is not None and reserved.granted
+
+    def _reserved(self, job: "_Job", forecast: Forecast) -> Reserved | None:
+        leased, day = job.leased, self._day_budget_picodollars
+        reserved = reserve(self._store, leased.job_id, leased.token, forecast.picodollars, now_ms(), day)
+        if reserved is not None and reserved.granted and reserved.over_budget:
+            job.ending.tell_over_budget()
+        return reserved
 
     def _call(self, job: "_Job", summarizer: Summarizer, span: Span, admission: Admission) -> Done:
         span_tokens = sum(map(estimate, span.messages)) + estimate_text(span.parent_text)
         job.ending.tell_started(span_tokens)
         check = _Leash(self.stopping, job.pulse, self._deadline_s)
         try:
-            result = summarise_verified(summarizer, span, span_tokens, check)
+            result = summarise_verified(
+                summarizer, span, span_tokens, check, lambda tighter: self._may_retry(job, summarizer, tighter)
+            )
         except Interrupted as stop:
             return self._interrupted(job, summarizer, admission, stop)
         except SummarizerError as error:

@@ -8,7 +8,7 @@ from foldahead.core.cut import current_cut, tail_start
 from foldahead.core.decide import offer_of
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
-from foldahead.core.native import goes_on, is_native, may_be_native, may_stand, misfits, sent_as_is
+from foldahead.core.native import bare_until, goes_on, is_native, may_be_native, may_stand, misfits
 from foldahead.core.pins import pinned_tokens
 from foldahead.core.policy import Policy
 from foldahead.core.standing import Calibration, Ready, Shown, Standing
@@ -72,6 +72,7 @@ def standing_of(known: Known, turn_id: str | None) -> Standing:
     prefix = ledger.tokens[ledger.stable_prefix_end()]
     native = known.policy.kind == "native" and known.hands_out_originals and cut.start == 0
     native = native and may_be_native(ledger, known.active, known.model, known.asked, cut.end)
+    bare = bare_until(ledger, known.active) if native else None
     return Standing(
         dialect=ledger.dialect.name,
         policy=msgspec.structs.replace(known.policy, pinned=()),
@@ -87,7 +88,8 @@ def standing_of(known: Known, turn_id: str | None) -> Standing:
         calibration=known.calibration,
         model=known.model,
         envelope=known.envelope if native else "",
-        sent_as_is=sent_as_is(known.active),
+        sent_as_is=bare is not None,
+        bare_until=bare or 0,
         offer=offer_of(ledger.heads, ledger.tokens, cut, slope),
         no_offer_reason=cut.reason,
         shown=_newest_summary(known),
@@ -138,7 +140,7 @@ def _newest_summary(known: Known) -> Shown | None:
     if span is None or span.cache_key is None:
         return None
     shown = Active(spans=(span,))
-    outgrown = misfits(shown, known.model, known.envelope)
+    outgrown = misfits(known.ledger, shown, known.model, known.envelope)
     return Shown(
         cache_key=span.cache_key,
         start=span.start,

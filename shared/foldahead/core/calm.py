@@ -27,7 +27,7 @@ from foldahead.core.tracked import TrackedHistory
 from foldahead.core.view import MOST_BREAKPOINTS, Active
 from foldahead.core.weigh import pending_estimate, whole_estimate
 
-Glance = Callable[[list[Any], int, tuple[str, ...], int], int | None]
+Glance = Callable[[list[Any], int, tuple[str, ...], int, int], int | None]
 
 
 class Calm(Struct):
@@ -53,8 +53,12 @@ class Calm(Struct):
     """Ids of the calls that wait for their result."""
     room: int
     """Estimated tokens that may come before anything acts."""
+    speech: int
+    """Tokens of it that are gone once the user speaks."""
     room_for_summary: int
-    """The same once a summary has come that may be swapped in."""
+    """The room once a summary has come that may be swapped in."""
+    room_to_cap: int
+    """The room where none may be."""
     shown: list[Any] | None
     """The view of what was seen, to be given away with what comes behind it; None: the view is the history itself."""
     marks: int
@@ -67,7 +71,7 @@ class Calm(Struct):
             return None
         if count and (history[0] is not seen[0] or history[count - 1] is not seen[count - 1]):
             return None
-        marks = self.glance(history, count, self.waiting, self.room)
+        marks = self.glance(history, count, self.waiting, self.room, self.speech)
         if marks is None or shown is None:
             return None if marks is None else history
         self.marks += marks
@@ -85,7 +89,7 @@ def _goes_on(history: list[Any], seen: list[Any]) -> bool:
     """
     try:
         return seen <= history
-    except TypeError:
+    except (TypeError, RecursionError):
         return False
 
 
@@ -116,7 +120,9 @@ def calm_of(
         glance=history.dialect.glance,
         waiting=waiting,
         room=least if _may_swap(recorded, ledger, policy, known.slope) else most,
+        speech=0,
         room_for_summary=least,
+        room_to_cap=most,
         shown=[*lead.messages, *history.messages[active.touched :]] if lead else None,
         marks=lead.marks if lead else 0,
     )

@@ -8,6 +8,7 @@ holds the table of what counts and the test vectors.
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -27,8 +28,13 @@ _INT_RANGE = range(-(2**63), 2**64)
 _FOREIGN_DEPTH = MAX_DEPTH - 8
 """The levels of ours around a foreign value, a result's parts in it included, are fewer than eight."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONG_INT_BITS = 14_284
+"""Python writes no longer ones out in digits (4,300 of them, unless it is told otherwise)."""
+_UNFIT = (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError)
+"""What an encoder raises at a value that it cannot hold."""
+_LOOP = "\ufffdloop"
 
-_encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda value: plain(value, 0))
+_encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda value: plain(value))  # noqa: PLW0108 - see below
 _decoder = msgspec.msgpack.Decoder(Message)
 
 
@@ -37,7 +43,7 @@ def encode(message: Message) -> bytes:
     if not _too_deep(message):
         try:
             return _encoder.encode(message)
-        except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
+        except _UNFIT:
             pass
     return _encoder.encode(plain(msgspec.structs.astuple(message)))
 
@@ -47,7 +53,7 @@ def encode_value(value: Any) -> bytes:
     if not _deeper(value, MAX_DEPTH):
         try:
             return _encoder.encode(value)
-        except (UnicodeEncodeError, OverflowError, RecursionError, TypeError, ValueError):
+        except _UNFIT:
             pass
     return _encoder.encode(plain(value))
 
@@ -111,10 +117,16 @@ def encodable(text: str) -> str:
     return _LONE_SURROGATE.sub("\ufffd", text)
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any) -> Any:
     """A value with all that msgpack cannot hold put in a defined, readable way. Slow: only for odd messages."""
+    return _plain(value, 0, _looping(value))
+
+
+def _plain(value: Any, depth: int, looping: frozenset[int]) -> Any:
+    if id(value) in looping:
+        return _LOOP
     if depth > MAX_DEPTH:
-        return "\ufffddeep:" + _digest_of_deep(value)
+        return "\ufffddeep:" + _digest_of_deep(value, looping)
     match value:
         case None | bool() | float() | bytes():
             return value
@@ -123,13 +135,50 @@ def plain(value: Any, depth: int = 0) -> Any:
         case int():
             return value if value in _INT_RANGE else f"\ufffdint:{value:x}"
         case dict():
-            return {str(plain(key)): plain(item, depth + 1) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            return {str(plain(key)): _plain(item, depth + 1, looping) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case list() | tuple() | set() | frozenset():
-            return [plain(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
+            return [_plain(item, depth + 1, looping) for item in value]  # pyright: ignore[reportUnknownVariableType]
         case msgspec.Struct():
-            return plain(_tagged(value), depth)
+            return _plain(_tagged(value), depth, looping)
         case _:
-            return plain(_as_dict(value), depth)
+            told = _as_dict(value)
+            return _plain(told, depth, looping | _looping(told) if _deeper(told, MAX_DEPTH) else looping)
+
+
+def _looping(value: Any) -> frozenset[int]:
+    """Ids of the containers in a value through which it holds itself: without them it is of some depth.
+
+    JSON has no such value, so that no provider sees what is in one.
+    """
+    looping: set[int] = set()
+    above: set[int] = set()
+    done: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(value, False)]
+    while stack:
+        item, is_left = stack.pop()
+        mark = id(item)
+        if is_left:
+            above.discard(mark)
+            done.add(mark)
+        elif mark in above:
+            looping.add(mark)
+        elif mark not in done and (inside := _inside(item)):
+            above.add(mark)
+            stack.append((item, True))
+            stack += [(each, False) for each in inside]
+    return frozenset(looping)
+
+
+def _inside(value: Any) -> tuple[Any, ...]:
+    match value:
+        case dict():
+            return tuple(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case list() | tuple():
+            return tuple(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case msgspec.Struct():
+            return msgspec.structs.astuple(value)
+        case _:
+            return ()
 
 
 def json_of(value: Any) -> bytes:
@@ -137,7 +186,7 @@ def json_of(value: Any) -> bytes:
     fail."""
     try:
         return msgspec.json.encode(value, enc_hook=plain)
-    except (UnicodeEncodeError, RecursionError, OverflowError):
+    except _UNFIT:
         return msgspec.json.encode(plain(value))
 
 
@@ -148,21 +197,28 @@ def _tagged(value: msgspec.Struct) -> tuple[Any, ...]:
 
 
 def _as_dict(value: Any) -> Any:
-    """SDK objects tell what they hold by `to_dict` or `model_dump`; anything else counts by its `repr`."""
+    """SDK objects tell what they hold by `to_dict` or `model_dump`; anything else, and one that cannot, counts by its
+    `repr`."""
     for name in ("to_dict", "model_dump"):
         method: Callable[[], Any] | None = getattr(value, name, None)
         if callable(method):
-            return method()
+            with suppress(*_UNFIT):
+                if (told := method()) is not value:
+                    return told
     return repr(value)
 
 
-def _digest_of_deep(value: Any) -> str:
+def _digest_of_deep(value: Any, looping: frozenset[int]) -> str:
     """A digest of a value of any depth, found without recursion."""
     digest_so_far = hashlib.sha256()
     stack: list[Any] = [value]
     while stack:
         item = stack.pop()
         match item:
+            case _ if id(item) in looping:
+                digest_so_far.update(_LOOP.encode())
+            case int() if item.bit_length() > _LONG_INT_BITS:
+                digest_so_far.update(b"%x;" % item)
             case dict():
                 digest_so_far.update(b"{%d" % len(item))  # pyright: ignore[reportUnknownArgumentType]
                 for key in sorted(map(str, item), reverse=True):  # pyright: ignore[reportUnknownArgumentType]

@@ -248,7 +248,7 @@ class Conversation:
 
     def _has_outgrown_block(self) -> bool:
         """Whether the view has a `native` summary that the request which is being made cannot carry."""
-        return bool(self.active.spans and misfits(self.active, self.model, self.envelope))
+        return bool(self.active.spans and misfits(self.ledger, self.active, self.model, self.envelope))
 
     def _planned(self, history: list[Any], moment: Moment, may_degrade: bool = True) -> Plan:
         plan = self._make_plan(history, moment, may_degrade)

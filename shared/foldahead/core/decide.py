@@ -206,6 +206,7 @@ def request_for(standing: Standing, offer: Offer, workspace: str, policy: Policy
         parent_end=shown.end if folds and shown else 0,
         envelope_digest=standing.envelope if native else "",
         keeps_thinking=native and standing.sent_as_is,
+        bare_until=min(standing.bare_until, offer.end) if native and standing.sent_as_is else 0,
     )
 
 

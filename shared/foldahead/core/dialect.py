@@ -41,11 +41,12 @@ class Dialect(Protocol):
         """What the message at index `at` says. Raises `InvalidHistory` when it is none."""
         ...
 
-    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
+    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
         """Cache breakpoints in the messages from `start` on; None unless a glance proves all of them ordinary.
 
         Ordinary: `read` takes them, no message is an assistant's, results answer calls of `waiting`, nothing is out of
-        its place or empty, and they are of at most `room` estimated tokens. Nothing of any length is looked into.
+        its place or empty, and they are of at most `room` estimated tokens, `speech` of which are gone once the user
+        says anything. Nothing of any length is looked into.
         """
         ...
 
@@ -103,7 +104,9 @@ def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
         return cast("Mapping[str, Any]", value)
     for name in ("to_dict", "model_dump"):
         if callable(method := getattr(value, name, None)):
-            return cast("Mapping[str, Any]", method())
+            told: object = method()
+            if isinstance(told, Mapping):
+                return cast("Mapping[str, Any]", told)
     raise InvalidHistory(f"{where}: expected a message or block (a dict or an SDK object), got {type(value).__name__}")
 
 

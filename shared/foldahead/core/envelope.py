@@ -49,7 +49,7 @@ def envelope_of(kwargs: Mapping[str, Any]) -> Envelope:
     return Envelope(
         system=_given(kwargs.get("system")),
         tools=_given(kwargs.get("tools")),
-        betas=tuple(sorted(map(str, betas))) if isinstance(betas, list | tuple) else (),  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        betas=tuple(sorted(beta for beta in betas if isinstance(beta, str))) if isinstance(betas, list | tuple) else (),  # pyright: ignore[reportUnknownVariableType]
         thinking=thinking if isinstance(thinking, Mapping) else None,
         effort=output.get("effort") if isinstance(output, Mapping) else None,  # pyright: ignore[reportUnknownMemberType]
     )

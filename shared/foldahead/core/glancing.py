@@ -4,7 +4,8 @@ from typing import Any
 
 from foldahead.core.calm import Calm, calm_of
 from foldahead.core.conversation import Conversation, Moment
-from foldahead.core.plan import Plan
+from foldahead.core.plan import Plan, no_swap_helps
+from foldahead.core.record import Record
 from foldahead.core.standing import Ready
 
 
@@ -31,9 +32,14 @@ class GlancingConversation(Conversation):
         self.calm = None
         if self.was_given_back or self.has_block_ready:
             return  # thinking goes with the next request, or a block goes in
-        self.calm = calm_of(self._history, self._recorded, self._showing, self.policy, self.calibration, self.model)
-        if self.calm is not None and self.calm.is_plain:
+        calm = calm_of(self._history, self._recorded, self._showing, self.policy, self.calibration, self.model)
+        if calm is None:
+            return
+        if calm.room < 0 and no_swap_helps(self._history.messages, self.ledger, self._scene(Moment())):
+            calm.room, calm.speech = calm.room_to_cap, calm.room_to_cap - calm.room
+        if calm.is_plain:
             self.envelope = ""
+        self.calm = calm
 
     def glance(self, history: list[Any], idle_s: float, model: str | None = None) -> list[Any] | None:
         """What `view` gives, where a glance proves that nothing is to be done; else None, and nothing has happened.
@@ -82,10 +88,15 @@ class GlancingConversation(Conversation):
         self.calm = None
         super().observe_afresh(history)
 
+    def replace_records(self, records: list[Record]) -> None:
+        super().replace_records(records)
+        if self.calm is not None and self.calm.active is not self.active:
+            self.calm = None
+
     def add_ready(self, ready: Ready) -> None:
         self.catch_up()
         super().add_ready(ready)
         if ready.kind == "native":
             self.calm = None
         elif self.calm is not None:
-            self.calm.room = self.calm.room_for_summary
+            self.calm.room, self.calm.speech = self.calm.room_for_summary, 0

@@ -11,11 +11,12 @@ from msgspec import Struct
 
 from foldahead.core import canonical
 from foldahead.core.dialect import Dialect
-from foldahead.core.messages import Message, Result, Text, Thinking
+from foldahead.core.messages import Message, Result, Text, Thinking, is_compaction
 from foldahead.core.observations import Observation, Observations, characters
 from foldahead.core.pairing import Fault, Pairing, Step
 from foldahead.core.tokens import estimate
 from foldahead.core.wrapper import is_ours
+from foldahead.errors import InvalidHistory
 
 MOST_DEFERRED = 256
 """Messages whose hashing is put off at the most."""
@@ -30,6 +31,8 @@ class Traits(Struct, frozen=True):
     system: bool
     thinking: bool
     results: int
+    block: bool
+    """Holds a summary that the provider wrote and the agent asked for itself."""
 
 
 class Ledger:
@@ -57,6 +60,7 @@ class Ledger:
         self._real_users: list[int] = []
         self._systems: list[int] = []
         self._thinking: list[int] = []
+        self._last_block = -1
 
     def __len__(self) -> int:
         return len(self.traits)
@@ -100,8 +104,13 @@ class Ledger:
         What a turn that needs no compaction does not ask for is put off: the hash above all, which costs by length.
         """
         at = len(self)
-        read = self.dialect.read(message, at)
-        traits, tokens = _traits_of(read), estimate(read)
+        try:
+            read = self.dialect.read(message, at)
+            traits, tokens = _traits_of(read), estimate(read)
+        except InvalidHistory:
+            raise
+        except (RecursionError, TypeError, ValueError) as error:  # an object that cannot tell what it holds, say
+            raise InvalidHistory(f"messages[{at}]: cannot be read: {type(error).__name__}: {error}") from error
         step = self._pairing.step(read)
         self.traits.append(traits)
         self.tokens.append(self.tokens[-1] + tokens)
@@ -118,6 +127,8 @@ class Ledger:
             self._systems.append(at)
         if traits.thinking:
             self._thinking.append(at)
+        if traits.block:
+            self._last_block = at
 
     def settle(self) -> None:
         """Do what was put off."""
@@ -162,9 +173,17 @@ class Ledger:
         """System and developer messages within a span."""
         return self._systems[bisect_left(self._systems, start) : bisect_left(self._systems, end)]
 
+    def thinking(self, start: int, end: int) -> list[int]:
+        """Messages with thinking within a span."""
+        return self._thinking[bisect_left(self._thinking, start) : bisect_left(self._thinking, end)]
+
     def thinks(self, since: int) -> bool:
         """Whether any message from an index on has thinking."""
         return bool(self._thinking) and self._thinking[-1] >= since
+
+    def holds_block(self, since: int) -> bool:
+        """Whether any message from an index on holds a summary that the provider wrote for the agent."""
+        return self._last_block >= since
 
     def last_real_user(self, before: int) -> int | None:
         """The last real user message before an index."""
@@ -209,13 +228,14 @@ def bodies_of(messages: list[Any], ledger: Ledger, start: int, end: int) -> list
 
 
 def _traits_of(message: Message) -> Traits:
-    results, speaks, thinks = 0, False, False
+    results, speaks, thinks, blocks = 0, False, False, False
     for block in message.blocks:
         if isinstance(block, Result):
             results += not block.server
         else:
             speaks = True
             thinks = thinks or isinstance(block, Thinking)
+            blocks = blocks or is_compaction(block)
     ours = speaks and isinstance(first := message.blocks[0], Text) and is_ours(first.text)
     return Traits(
         role=message.role,
@@ -223,4 +243,5 @@ def _traits_of(message: Message) -> Traits:
         system=message.role in ("system", "developer"),
         thinking=thinks,
         results=results,
+        block=blocks,
     )

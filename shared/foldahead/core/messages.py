@@ -105,6 +105,16 @@ class Message(Struct, frozen=True, array_like=True):
     extra: Extra = {}
 
 
+def is_compaction(block: Block) -> bool:
+    """Whether a block stands for all before it: a summary that the Claude API wrote. One without content tells of an
+    attempt that failed."""
+    match block:
+        case Other(kind="compaction", value={"content": str(said)}):
+            return bool(said)
+        case _:
+            return False
+
+
 def text_of(parts: tuple[Block, ...] | tuple[Part, ...]) -> str:
     """The readable text of some blocks, a line break between two of them; pictures and documents by a mark."""
     return "\n".join(filter(None, map(_readable, parts)))

@@ -77,10 +77,23 @@ def goes_on(ready: Ready, active: Active) -> bool:
     return not ready.parent or follows(ready, active)
 
 
-def misfits(active: Active, model: str, envelope: str) -> list[Record]:
-    """The spans in a view that no request of this model and envelope may carry; none before an envelope was seen."""
-    wanted = made_for(model, envelope)
-    return [span for span in active.spans if envelope and is_native(span) and span.reason != wanted]
+def misfits(ledger: Ledger, active: Active, model: str, envelope: str) -> list[Record]:
+    """The spans in a view that no request of this model and envelope may carry, or none beside what the history holds.
+
+    Before an envelope was seen nothing is known of the requests.
+    """
+    wanted, alone = made_for(model, envelope), stands_alone(ledger)
+    blocks = [span for span in active.spans if is_native(span)]
+    return [span for span in blocks if not alone or (envelope and span.reason != wanted)]
+
+
+def stands_alone(ledger: Ledger) -> bool:
+    """Whether a block of ours would be the only one of a request: the provider takes one, at its head.
+
+    The agent may have asked for one itself. One that heads the history is summarised like any message; one behind
+    that would stand beside ours, or, in the request for ours, at no head.
+    """
+    return not ledger.holds_block(1)
 
 
 def given_up(ledger: Ledger, span: Record, now_ms: int) -> Record:
@@ -88,14 +101,33 @@ def given_up(ledger: Ledger, span: Record, now_ms: int) -> Record:
     return record_of(ledger.heads, "swapped", span.start, span.end, now_ms, cache_key=span.cache_key, reason=GIVEN_UP)
 
 
-def sent_as_is(active: Active) -> bool:
-    """Whether what was sent so far is the history itself, behind blocks of the provider's at most."""
-    return not active.edits and not active.pins and all(map(is_native, active.spans))
+def bare_until(ledger: Ledger, active: Active) -> int | None:
+    """Where the messages end that are sent without their thinking; 0: none is, None: more than that was changed.
+
+    What was sent is then the history but for that, behind blocks of the provider's at most: what they stand for does
+    not count.
+    """
+    kept = [edit for edit in active.edits if edit.end > active.end]
+    if active.pins or not all(map(is_native, active.spans)) or any(edit.kind != "thinking_removed" for edit in kept):
+        return None
+    until, bare = max((edit.end for edit in kept), default=0), {edit.start for edit in kept}
+    return until if bare.issuperset(ledger.thinking(active.end, until)) else None
+
+
+def stands_for_what_was_sent(ready: Ready, ledger: Ledger, active: Active) -> bool:
+    """Whether a block was made of just the messages that it is to stand for, from the block that is shown on."""
+    until = bare_until(ledger, active)
+    if until is None or not ready.keeps_thinking or not follows(ready, active):
+        return False
+    if until and ready.parent and not active.spans:
+        return False  # it goes on from one that was never shown, and may be of what was sent before
+    made, sent = (min(max(each, active.end), ready.end) for each in (ready.bare_until, until))
+    return made == sent
 
 
 def may_be_native(ledger: Ledger, active: Active, model: str, asked_pins: frozenset[int], end: int) -> bool:
     """Whether a block could stand for the messages up to `end`: nothing may stand ahead of it or beside it."""
     known = find_model(model) if model else None
-    plain = ledger.dialect.name == NATIVE_DIALECT and ledger.stable_prefix_end() == 0
+    plain = ledger.dialect.name == NATIVE_DIALECT and ledger.stable_prefix_end() == 0 and stands_alone(ledger)
     pinned = any(pin < end for pin in asked_pins)
     return plain and known is not None and known.compacts and not pinned and active.times_given_up < MOST_GIVEN_UP

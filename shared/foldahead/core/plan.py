@@ -22,7 +22,7 @@ from foldahead.core.waydown import extract_budget, way_down
 from foldahead.core.weigh import pending_estimate
 from foldahead.core.wrapper import wrap
 
-__all__ = ["Extract", "Outcome", "Plan", "Scene", "extract_budget", "make_plan", "quiet_plan"]
+__all__ = ["Extract", "Outcome", "Plan", "Scene", "extract_budget", "make_plan", "no_swap_helps", "quiet_plan"]
 
 
 def make_plan(history: list[Any], ledger: Ledger, scene: Scene, extract: Extract) -> Plan:
@@ -46,6 +46,20 @@ def make_plan(history: list[Any], ledger: Ledger, scene: Scene, extract: Extract
         late = _best(now, swaps, late=True) if down.outcome == "truncated" else None
         return late or down
     return _waiting(now, swaps)
+
+
+def no_swap_helps(history: list[Any], ledger: Ledger, scene: Scene) -> bool:
+    """Whether each summary at hand leaves more than the policy's target, and will until the user speaks.
+
+    What stands behind its span only grows. Of what is pinned inside, the user's last message goes when there is a
+    newer one.
+    """
+    if not scene.ready or scene.active.degraded:
+        return False
+    now = Situation(history, ledger, scene)
+    return all(
+        _belongs(now, ready) and _swap_to(now, ready).tokens_after > now.policy.target_tokens for ready in scene.ready
+    )
 
 
 def quiet_plan(ledger: Ledger, active: Active, policy: Policy, model: str, known: Calibration) -> Plan | None:

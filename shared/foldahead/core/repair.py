@@ -8,6 +8,7 @@ is left alone, and reported. A fault inside a span that a summary stands for nee
 
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
@@ -97,9 +98,10 @@ class _Turn:
         reason = _reason(faults)
         for index, message in zip(self._indices, self._without_faults(faults), strict=True):
             shown = self._shown(index)
-            if message is not shown and (plain := as_plain(message)) != as_plain(shown):
-                heads = self._ledger.heads
-                made.append(record_of(heads, "repaired", index, index + 1, now_ms, message=plain, reason=reason))
+            with suppress(RecursionError):  # what is nested too deeply for a record is left, and reported
+                if message is not shown and (plain := as_plain(message)) != as_plain(shown):
+                    heads = self._ledger.heads
+                    made.append(record_of(heads, "repaired", index, index + 1, now_ms, message=plain, reason=reason))
         return made
 
     def _shown(self, index: int) -> Any | None:

@@ -40,11 +40,18 @@ class SummaryRequest(Struct, frozen=True, kw_only=True):
     """Digest of the `Envelope` of the session's requests (system, tools, betas), hex; `native` only."""
     keeps_thinking: bool = False
     """The messages are summarised with their thinking, just as they were sent; `native` only."""
+    bare_until: int = 0
+    """Those before this index were sent, and are summarised, without their thinking all the same."""
 
     @property
     def end(self) -> int:
         """Index into the original history at which the span ends."""
         return self.start + self.message_count
+
+    @property
+    def first(self) -> int:
+        """Index of the first message that a summariser must see: with a parent, the one after the parent's span."""
+        return self.parent_end if self.parent else self.start
 
     @property
     def cache_key(self) -> str:

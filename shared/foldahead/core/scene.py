@@ -9,7 +9,7 @@ from foldahead.core.canonical import encodable
 from foldahead.core.cut import Cut, current_cut, tail_start, turns_role
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import find_model
-from foldahead.core.native import block_message, follows, given_up, made_for, misfits, sent_as_is
+from foldahead.core.native import block_message, given_up, made_for, misfits, stands_for_what_was_sent
 from foldahead.core.pins import pin_records, pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record, record_of
@@ -136,7 +136,7 @@ class Situation:
         mends: list[Record] = []
         active = scene.active
         # What a block took the place of stands again: it may be a block of the same requests.
-        while outgrown := misfits(active, scene.model, scene.envelope):
+        while outgrown := misfits(ledger, active, scene.model, scene.envelope):
             mends += [given_up(ledger, span, scene.now_ms) for span in outgrown]
             active = self.with_records(tuple(mends))
         mends += repairs(self.history, ledger, active, scene.now_ms)
@@ -274,7 +274,7 @@ class Situation:
     def keeps_thinking(self, ready: Ready) -> bool:
         """Whether a summary leaves thinking in the turns behind it valid: a block that stands for just what was sent,
         from the block that is shown on, with nothing between it and those turns."""
-        as_sent = ready.keeps_thinking and sent_as_is(self.active) and follows(ready, self.active)
+        as_sent = stands_for_what_was_sent(ready, self.ledger, self.active)
         alone = not self.ledger.systems(ready.start, ready.end) and turns_role(self.ledger, ready.end)
         return as_sent and alone
 

@@ -31,6 +31,8 @@ class Ready(Struct, frozen=True, kw_only=True):
     """Cache key of the summary that this one goes on from."""
     keeps_thinking: bool = False
     """`native`: thinking behind it stays valid, the messages that it stands for were summarised as they were sent."""
+    bare_until: Count = 0
+    """`native`: those before this index without their thinking."""
     summary_tokens: Count = 0
 
 
@@ -95,7 +97,9 @@ class Standing(Struct, frozen=True, kw_only=True):
     """Digest of the system prompt, tools and betas of the agent's requests (`Envelope`), where the session's summaries
     may be `native`."""
     sent_as_is: bool = False
-    """What was sent so far is the history itself, behind the provider's own blocks at most."""
+    """What was sent so far is the history itself, behind the provider's own blocks at most, ..."""
+    bare_until: Count = 0
+    """... and without the thinking of the messages before this index."""
     parent_session: str = ""
     offer: Offer | None = None
     no_offer_reason: str = ""

@@ -134,5 +134,5 @@ def _spelled(value: Any) -> str:
         return value
     try:
         return json.dumps(value, ensure_ascii=False, default=repr)
-    except (RecursionError, ValueError):
+    except (RecursionError, TypeError, ValueError):
         return repr(plain(value))

@@ -24,9 +24,10 @@ class TrackedHistory:
     def append(self, messages: list[Any]) -> None:
         """Take the messages that follow those seen. Raises `InvalidHistory`; those before the faulty one are taken."""
         for message in messages:
+            mark = fingerprint(message)  # first: an object of the agent's may raise anything
             self.ledger.append(message)
             self.messages.append(message)
-            self._prints.append(fingerprint(message))
+            self._prints.append(mark)
 
     def continued_by(self, history: list[Any], touched: int) -> bool:
         """Whether a history is the one seen, with something added.
@@ -53,8 +54,8 @@ class TrackedHistory:
     def _changed(self, history: list[Any], touched: int) -> list[int]:
         seen = self.messages
         last = len(seen) - 1
-        looked_at = range(touched) if touched and history[:touched] != seen[:touched] else (0,)
-        return [at for at in {*looked_at, last} if history[at] is not seen[at] and history[at] != seen[at]]
+        looked_at = range(touched) if touched and _differ(history[:touched], seen[:touched]) else (0,)
+        return [at for at in {*looked_at, last} if history[at] is not seen[at] and _differ(history[at], seen[at])]
 
     def unedited(self, history: list[Any], end: int) -> bool:
         """The re-hash of the messages before `end`: an edit in place by the agent is noticed here.
@@ -69,6 +70,15 @@ class TrackedHistory:
     def index_of(self, message: Any) -> int | None:
         """Where a message stands: the very object if it is there, else an equal one."""
         same = next((at for at, seen in enumerate(self.messages) if seen is message), None)
-        return (
-            same if same is not None else next((at for at, seen in enumerate(self.messages) if seen == message), None)
-        )
+        if same is not None:
+            return same
+        return next((at for at, seen in enumerate(self.messages) if not _differ(seen, message)), None)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two messages, or lists of them, are not equal; what is nested too deeply to be compared is looked at
+    as what it is made of."""
+    try:
+        return bool(one != other)
+    except RecursionError:
+        return fingerprint(one) != fingerprint(other)

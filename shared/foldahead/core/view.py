@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from foldahead.core.dialect import Dialect, role_of
 from foldahead.core.ledger import Ledger
-from foldahead.core.messages import Call, Result
+from foldahead.core.messages import Call, Result, is_compaction
 from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.tokens import estimate
 
@@ -159,7 +159,7 @@ def compacted(history: Sequence[Any], active: Active, dialect: Dialect, next_rol
         front.extend(edited[at : span.start])
         pins = [edited[pin] for pin in active.pins if span.start <= pin < span.end]
         opening = dialect.profile.opens_with_user and all(map(_is_system, front))
-        front.extend(_opened(pins, span.message, opening))
+        front.extend(_opened(pins, span.message, opening, dialect))
         at = span.end
     front = [message for message in front if message is not None]
     if front and not next_role and role_of(front[-1]) == "assistant":
@@ -180,15 +180,14 @@ def _is_system(message: Any) -> bool:
     return message is None or role_of(message) in ("system", "developer")
 
 
-def _opened(pins: list[Any], summary: Any, opening: bool) -> list[Any]:
-    """Pins ahead of the summary; behind it where a pinned message cannot open a conversation, and behind a block of
-    the provider's, which is the assistant's and goes first."""
+def _opened(pins: list[Any], summary: Any, opening: bool, dialect: Dialect) -> list[Any]:
+    """Pins ahead of the summary; behind it where a pinned message cannot open a conversation, as a block can that the
+    provider wrote for the agent, and behind one that it wrote for us, which is the assistant's and goes first."""
     if role_of(summary) == "assistant":
         return [summary, *pins]
     first = next((pin for pin in pins if pin is not None), None)
-    if opening and first is not None and role_of(first) != "user":
-        return [summary, *pins]
-    return [*pins, summary]
+    opens = first is None or role_of(first) == "user" or any(map(is_compaction, dialect.read(first, 0).blocks))
+    return [*pins, summary] if opens or not opening else [summary, *pins]
 
 
 def _settled(front: list[Any], next_role: str, dialect: Dialect) -> list[Any]:

@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 JobState = Literal["queued", "leased", "done", "failed"]
 Urgency = Literal["ahead", "forced"]
@@ -104,6 +104,7 @@ summaries = Table(
     Column("block", LargeBinary, nullable=False),
     _word("envelope"),
     Column("keeps_thinking", Boolean, nullable=False),
+    _count("bare_until"),
     Column("cost_picodollars", BigInteger, nullable=False),
     Index("summaries_by_last_read", "workspace", "last_read_at_ms"),
 )

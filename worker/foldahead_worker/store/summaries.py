@@ -40,7 +40,9 @@ class Summary(Struct, frozen=True, kw_only=True):
     envelope: str = ""
     """`native`: digest of the envelope that the block was made under."""
     keeps_thinking: bool = False
-    """`native`: thinking in the turns behind the block stays valid."""
+    """`native`: thinking in the turns behind the block stays valid, ..."""
+    bare_until: int = 0
+    """... where that of the messages before this index was left out."""
     cost_picodollars: int = 0
 
 
@@ -75,6 +77,7 @@ def new_summary(
         block=block,
         envelope=request.envelope_digest,
         keeps_thinking=request.keeps_thinking,
+        bare_until=request.bare_until,
         cost_picodollars=cost_picodollars,
     )
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from foldahead.core.dialect import Dialect
 from foldahead.core.dialects import get_dialect
 from foldahead.core.envelope import COMPACT_BETA, Envelope
 from foldahead.core.ledger import Ledger, ledger_of
@@ -16,7 +15,7 @@ from foldahead.core.messages import Call, Result
 from foldahead.core.prompt import compaction_instructions
 from foldahead.core.repair import repairs
 from foldahead.core.request import SummaryKind
-from foldahead.core.tokens import estimate, estimate_text
+from foldahead.core.tokens import estimate_text
 from foldahead.core.view import Active, active_records, build_view
 from foldahead_worker.summarizers.asking import Asking, ModelSummarizer, Room, known_by, most_of, priced
 from foldahead_worker.summarizers.protocol import (
@@ -45,7 +44,7 @@ class NativeSummarizer(ModelSummarizer):
     def forecast(self, span: Span) -> Forecast:
         asking = self._asking(span)
         return Forecast(
-            picodollars=2 * asking.most.picodollars,  # the one retry asks for all of it again
+            picodollars=asking.most.picodollars,
             calls=1,
             input_tokens=asking.prompt_tokens,
             output_tokens=span.request.length_target_tokens,
@@ -80,11 +79,12 @@ class NativeSummarizer(ModelSummarizer):
     def _asking(self, span: Span) -> Asking:
         """The one request, and what it can cost. Raises `SummarizerError` for what the API would refuse."""
         room, envelope = self._room(span), span.envelope or Envelope()
-        messages = sendable(span)
-        body = body_of(span, room, envelope, messages)
+        body = body_of(span, room, envelope, sendable(span))
         size = len(msgspec.json.encode(body))
-        tokens = sum(map(estimate, span.messages)) + estimate_text(span.parent_text) + _envelope_tokens(envelope)
-        if fault := _fault_of(body, size, tokens, room):
+        ledger = ledger_of(body["messages"], get_dialect(span.request.dialect))
+        beside = envelope.encoded().decode("utf-8", "replace") + body["compaction"].get("instructions", "")
+        tokens = ledger.tokens[-1] + estimate_text(beside)
+        if fault := _fault_of(body, size, tokens, room) or _fault_in(ledger, body):
             raise SummarizerError(fault, code="not_compactable", too_large=size > MOST_REQUEST_BYTES)
         return Asking(body=body, most=most_of(room, tokens, writes_cache=True), prompt_tokens=tokens)
 
@@ -92,18 +92,18 @@ class NativeSummarizer(ModelSummarizer):
 def sendable(span: Span) -> list[Any]:
     """The messages of a compaction request: the parent's block, and what came since, as the provider takes it.
 
-    Just as they were sent where the request keeps thinking; else mended like the agent's view, and without thinking:
-    it is bound to a conversation that is not this one.
+    Just as they were sent where the request keeps thinking; else without any, which is bound to a conversation that is
+    not this one, and mended like the agent's view.
     """
-    dialect = get_dialect(span.request.dialect)
-    messages = list(span.originals)
+    request, dialect = span.request, get_dialect(span.request.dialect)
+    thinks_from = request.bare_until if request.keeps_thinking else request.end
+    bare = max(0, thinks_from - request.first)
+    messages = [*map(dialect.without_thinking, span.originals[:bare]), *span.originals[bare:]]
+    messages = [message for message in messages if message is not None]
     ledger = ledger_of(messages, dialect)
     mends = repairs(messages, ledger, Active(), 0)
     if mends:
         messages = build_view(messages, active_records(mends, ledger), dialect)
-    if not span.request.keeps_thinking:
-        bare = [dialect.without_thinking(message) for message in messages]
-        messages = [message for message in bare if message is not None]
     if span.parent_block:
         block = msgspec.json.decode(span.parent_block)
         messages = [{"role": "assistant", "content": [block]}, *messages]
@@ -127,7 +127,7 @@ def body_of(span: Span, room: Room, envelope: Envelope, messages: list[Any]) -> 
     given = {
         "system": envelope.system,
         "tools": envelope.tools,
-        "thinking": _thinking(envelope, request.keeps_thinking),
+        "thinking": _thinking(envelope, request.keeps_thinking and not request.bare_until),
     }
     body |= {name: value for name, value in given.items() if value is not None}
     if envelope.effort is not None:
@@ -153,10 +153,6 @@ def _with_breakpoint(messages: list[Any]) -> list[Any]:
     return [*before, {**last, "content": [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]}]
 
 
-def _envelope_tokens(envelope: Envelope) -> int:
-    return estimate_text(envelope.encoded().decode("utf-8", "replace"))
-
-
 def _fault_of(body: dict[str, Any], size: int, tokens: int, room: Room) -> str:
     """Why the API would refuse the request; empty when nothing is known against it."""
     if size > MOST_REQUEST_BYTES:
@@ -165,17 +161,16 @@ def _fault_of(body: dict[str, Any], size: int, tokens: int, room: Room) -> str:
         return f"the span has about {tokens} tokens of the window's {room.transcript_tokens}"
     if len(body["compaction"].get("instructions", "")) > MOST_INSTRUCTIONS_CHARS:
         return f"the instructions have more than {MOST_INSTRUCTIONS_CHARS} characters"
-    dialect = get_dialect("anthropic")
-    return _fault_in(ledger_of(body["messages"], dialect), body, dialect)
+    return ""
 
 
-def _fault_in(ledger: Ledger, body: dict[str, Any], dialect: Dialect) -> str:
+def _fault_in(ledger: Ledger, body: dict[str, Any]) -> str:
     if not len(ledger):
         return "there is nothing to summarise"
     if ledger.open_calls and ledger.traits[-1].role == "assistant":
         return "the span ends on an open call"
     if ledger.faults:
         return f"messages[{ledger.faults[0].index}]: {ledger.faults[0].kind}"
-    read = [dialect.read(message, at) for at, message in enumerate(body["messages"])]
+    read = [ledger.dialect.read(message, at) for at, message in enumerate(body["messages"])]
     calls = any(isinstance(block, Call | Result) for message in read for block in message.blocks)
     return "calls without tools" if calls and "tools" not in body else ""

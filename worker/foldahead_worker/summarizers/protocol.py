@@ -51,7 +51,8 @@ class Cost(Struct, frozen=True, kw_only=True):
 
 
 class Forecast(Struct, frozen=True, kw_only=True):
-    """What `summarise` needs at most, all its calls together. `Forecast()`: nobody is asked and nobody pays."""
+    """What `summarise` needs at most for one answer, all its calls together. `Forecast()`: nobody is asked and nobody
+    pays."""
 
     picodollars: int = 0
     calls: int = 0

@@ -58,7 +58,7 @@ class TextSummarizer(ModelSummarizer):
         sizes += _fold_sizes(span, len(prompts), room)
         once = sum((most_of(room, size) for size in sizes), Cost())
         return Forecast(
-            picodollars=2 * once.picodollars,  # the one retry asks for all of it again
+            picodollars=once.picodollars,
             calls=len(sizes),
             input_tokens=sum(sizes),
             output_tokens=len(sizes) * span.request.length_target_tokens,

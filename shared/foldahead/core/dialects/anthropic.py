@@ -56,7 +56,7 @@ class AnthropicMessages:
         extra = {key: raw[key] for key in _SYSTEM_EXTRA if role == "system" and raw.get(key) is not None}
         return Message(role, _blocks(raw.get("content"), f"messages[{at}].content"), extra)
 
-    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
+    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
         left, marks = [*waiting], 0
         for at in range(start, len(history)):
             message = history[at]
@@ -83,7 +83,7 @@ class AnthropicMessages:
                 left.remove(call)
                 room -= CALL_OVERHEAD_TOKENS
                 room -= most_tokens(inner, room) if inner.__class__ is str else _parts(inner, room)
-            if room < 0 or (spoke and left):
+            if room < spoke * speech or (spoke and left):
                 return None
         return marks
 
@@ -143,7 +143,10 @@ class AnthropicMessages:
         return limited
 
     def breakpoints(self, value: Any) -> int:
-        return _breakpoints((value,))
+        try:
+            return _breakpoints((value,))
+        except RecursionError:
+            return 0  # no request of the provider's is nested like that
 
     def context_tokens(self, usage: Any) -> int | None:
         """Input, cache reads and writes, and output, of the last `message` iteration where there are several."""

@@ -47,7 +47,7 @@ class OpenAIChat:
         extra = {key: raw[key] for key in ("name", "refusal", "audio") if raw.get(key) is not None}
         return Message(role, blocks, extra)
 
-    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int) -> int | None:
+    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
         left, opening, alternates = list(waiting), not start, self.profile.alternates
         before = role_of(history[start - 1]) if start and alternates else ""
         for at in range(start, len(history)):
@@ -65,7 +65,7 @@ class OpenAIChat:
             elif left or (alternates and role == before == "user") or not _speaks_plainly(message, opening):
                 return None
             else:
-                room -= _most_of(content, room)
+                room -= _most_of(content, room) + speech
             opening, before = opening and role != "user", role
             if room < 0:
                 return None

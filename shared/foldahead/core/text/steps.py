@@ -206,5 +206,5 @@ def _value(value: Any, most_chars: int) -> str:
         return shorten(one_line(value[: most_chars * 4]), most_chars)
     try:
         return shorten(json.dumps(value, ensure_ascii=False, default=repr), most_chars)
-    except (RecursionError, ValueError):
+    except (RecursionError, TypeError, ValueError):
         return "[deeply nested]"
