@@ -234,6 +234,7 @@ def test_ordinary_turns_are_glanced_at(dialect: str, history: list[Any], new: li
         ("openai", SAID, [{"role": "user", "content": ["And?"]}]),
         ("openai", [], [says("Please fix it."), calls("c1")]),
         ("openai-strict", [*SAID, says("And?")], [says("Well?")]),
+        ("openai-strict", CALLED, [answers("c1"), answers("c2"), says("And now?")]),
     ],
 )
 def test_whatever_else_comes_is_read_in_full(dialect: str, history: list[Any], new: list[Any]) -> None:

@@ -129,6 +129,14 @@ def test_a_strict_provider_gets_roles_that_alternate() -> None:
     assert viewed(history, 0, 2, "openai")[1] == history[2]
 
 
+def test_a_strict_provider_gets_no_users_message_right_behind_a_tools() -> None:
+    history = [says("a"), calls("x"), answers("x"), says("b"), says("c", "assistant"), says("d")]
+    view = viewed(history, 0, 4, "openai-strict", pinned=(0, 2))
+    assert view == [*history[:3], says("Understood.", "assistant"), says("the summary"), *history[4:]]
+    behind = [*history[:3], says("be brief", "system"), says("b"), says("c", "assistant"), says("d")]
+    assert viewed(behind, 0, 1, "openai-strict")[4] == says("Understood.", "assistant")
+
+
 def test_generations_stand_one_behind_the_other() -> None:
     history = rounds(5)
     ledger = account(history)

@@ -247,12 +247,15 @@ def parse_place(place: str) -> tuple[int, int]:
 
 
 def _alternating(view: list[Any], dialect: Dialect) -> list[Any]:
+    """With a word between two of one role. A user's may not follow a tool's either: the assistant is to answer that."""
     alternating: list[Any] = []
+    before = ""
     for message in view:
         role = role_of(message)
-        if alternating and role == role_of(alternating[-1]) == "user":
+        if role == "user" and before in ("user", "tool", "function"):
             alternating.append(dialect.assistant_message(ACKNOWLEDGEMENT))
-        elif alternating and role == role_of(alternating[-1]) == "assistant":
+        elif role == before == "assistant":
             alternating.append(dialect.user_message(CONTINUATION))
         alternating.append(message)
+        before = before if _is_system(message) else role
     return alternating

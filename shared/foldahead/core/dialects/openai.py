@@ -19,11 +19,14 @@ _SAYS = ("content", "tool_calls", "function_call", "refusal", "audio")
 
 
 _SAYS_BESIDES = _SAYS[1:]
+_NO_USER_BEHIND = ("user", *_RESULTS, "system", "developer")
+"""Behind these a user's message is to be looked at where roles alternate: something may have to stand between."""
 _OPENERS = ("system", "developer", "user", "assistant")
 
 
 class OpenAIChat:
-    """Reads and makes chat messages. With `alternates`, for providers that refuse two of one role in a row."""
+    """Reads and makes chat messages. With `alternates`, for providers that refuse two of one role in a row, or a user's
+    message right behind a tool's (Mistral's, and chat templates made for its models)."""
 
     canonical = "openai"
 
@@ -62,7 +65,11 @@ class OpenAIChat:
                     return None
                 left.remove(call)
                 room -= CALL_OVERHEAD_TOKENS + (_most_of(content, room) if content else 0)
-            elif left or (alternates and role == before == "user") or not _speaks_plainly(message, opening):
+            elif (
+                left
+                or (alternates and role == "user" and not opening and before in _NO_USER_BEHIND)
+                or not _speaks_plainly(message, opening)
+            ):
                 return None
             else:
                 room -= _most_of(content, room) + speech
