@@ -456,18 +456,6 @@ class TestWhatIsRefused:
             load(written(tmp_path, content))
 
     @pytest.mark.parametrize(
-        "content",
-        [
-            [{"type": "human", "content": "x"}, {"type": "ai", "content": "y"}],
-            {"messages": [{"lc": 1, "id": ["langchain", "schema", "messages", "HumanMessage"], "kwargs": {}}]},
-            [{"messages": [{"type": "human", "data": {"content": "x"}}]}],
-        ],
-    )
-    def test_langchain_is_known_and_not_supported_yet(self, tmp_path: Path, content: Any) -> None:
-        with pytest.raises(UnknownFormat, match="LangChain messages are not supported yet; accepted are"):
-            load(written(tmp_path, content))
-
-    @pytest.mark.parametrize(
         ("content", "whose"),
         [
             ([ASK, {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "t"}]}], "Vercel AI SDK"),

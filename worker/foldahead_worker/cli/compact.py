@@ -49,7 +49,7 @@ def compact(
     """Compact a recorded conversation once, here and now, without any service.
 
     FILE is a list of messages, {"messages": [...]}, or anything that `play` reads: a Claude Code session log,
-    an Anthropic request, an OpenAI chat list or trajectory.
+    an Anthropic request, an OpenAI chat list or trajectory, LangChain's messages.
 
     Examples:
 

@@ -52,9 +52,9 @@ def play(
 ) -> None:
     """Play recorded sessions, turn by turn, through the running stack: client, Redis, watcher, worker, database.
 
-    FILE is a Claude Code session log (.jsonl), an Anthropic request, an OpenAI chat list, or a trajectory. With
-    `FOLDAHEAD_REDIS_URL` the stack behind that Redis is used; without it one is started here and stopped at the end.
-    No provider is called for the agent's turns: the recording says what was answered. `--model fake` tries the paid
+    FILE is a Claude Code session log (.jsonl), an Anthropic request, an OpenAI chat list, a trajectory, or
+    LangChain's messages. With `FOLDAHEAD_REDIS_URL` the stack behind that Redis is used; without it one is started here
+    and stopped at the end. No provider is called for the agent's turns: the recording says what was answered. `--model fake` tries the paid
     path without a key: a stand-in writes the summaries, bills them, and refuses what the Claude API would refuse.
 
     Examples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foldahead_worker.importers import foreign
+from foldahead_worker.importers import foreign, langchain
 from foldahead_worker.importers.dialect import dialect_of
 from foldahead_worker.importers.messages import checked
 from foldahead_worker.importers.notes import Notes
@@ -20,6 +20,8 @@ def session_of(
     `at` names the list in errors. Raises BadMessage or (for formats that are known and not supported) UnknownFormat.
     """
     foreign.refuse(values)
+    if langchain.are_langchains(values):
+        return langchain.session_of(values, body, name, at, wanted, notes)
     messages = checked(values, at, notes)
     return ImportedSession(
         name=name,

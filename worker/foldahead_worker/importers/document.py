@@ -12,7 +12,7 @@ from foldahead_worker.importers.session import ImportedSession, unique
 from foldahead_worker.importers.shape import is_array, is_object, named, text_at
 
 ACCEPTED = (
-    "a Claude Code log (JSONL), an Anthropic request body, or OpenAI chat messages as a list, "
+    "a Claude Code log (JSONL), an Anthropic request body, or OpenAI chat (or LangChain) messages as a list, "
     "a trajectory or a list of runs"
 )
 MESSAGE_KEYS = ("messages", "traj", "history", "trajectory")

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from foldahead_worker.importers.errors import UnknownFormat
-from foldahead_worker.importers.shape import is_array, is_object, objects, text_at
+from foldahead_worker.importers.shape import is_array, objects, text_at
 
-_ACCEPTED = "are not supported yet; accepted are Anthropic and OpenAI chat messages"
+_ACCEPTED = "are not supported yet; accepted are Anthropic, OpenAI chat and LangChain messages"
 
-_LANGCHAIN_TYPES = frozenset({"human", "ai", "AIMessageChunk", "HumanMessageChunk"})
 _AI_SDK_PARTS = frozenset({"tool-call", "tool-result", "tool-approval-request", "tool-approval-response"})
 _RESPONSES_ITEMS = frozenset({"function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"})
 _RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
@@ -22,14 +21,6 @@ def refuse(values: Any) -> None:
         for is_one, reason in _FORMATS:
             if is_one(value):
                 raise UnknownFormat(reason)
-
-
-def _is_langchains(value: dict[str, Any]) -> bool:
-    if "role" in value:
-        return False
-    if "lc" in value and is_array(value.get("id")):
-        return True
-    return text_at(value, "type") in _LANGCHAIN_TYPES and ("content" in value or is_object(value.get("data")))
 
 
 def _is_ai_sdks(value: dict[str, Any]) -> bool:
@@ -49,10 +40,6 @@ def _has_part(value: dict[str, Any], kinds: frozenset[str]) -> bool:
 
 
 _FORMATS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
-    (
-        _is_langchains,
-        f"LangChain messages {_ACCEPTED} (in LangChain, convert_to_openai_messages makes these)",
-    ),
     (_is_ai_sdks, f"Messages of the Vercel AI SDK {_ACCEPTED}"),
     (_is_a_responses_item, f"Items of OpenAI's Responses API {_ACCEPTED}"),
 )
