@@ -54,8 +54,9 @@ def play(
 
     FILE is a Claude Code session log (.jsonl), an Anthropic request, an OpenAI chat list, a trajectory, or
     LangChain's messages. With `FOLDAHEAD_REDIS_URL` the stack behind that Redis is used; without it one is started here
-    and stopped at the end. No provider is called for the agent's turns: the recording says what was answered. `--model fake` tries the paid
-    path without a key: a stand-in writes the summaries, bills them, and refuses what the Claude API would refuse.
+    and stopped at the end. No provider is called for the agent's turns: the recording says what was answered. `--model
+    fake` tries the paid path without a key: a stand-in writes the summaries, bills them, and refuses what the Claude
+    API would refuse.
 
     Examples:
 
