@@ -11,7 +11,7 @@ from foldahead.core.policy import Policy
 from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate_text
 from foldahead.core.wrapper import wrap
-from tests.histories import assistant, call, result, rounds, thinking, user
+from tests.histories import assistant, call, result, rounds, system, text, thinking, user
 from tests.judging import faults_of
 
 POLICY = Policy(threshold_tokens=1_000, hard_cap_tokens=4_000, preserve_recent_turns=1, min_span_tokens=1)
@@ -227,6 +227,19 @@ def test_a_session_heals_by_a_summary_of_a_prefix() -> None:
     view = shown(talk, history)
     assert talk.degraded == ""
     assert history[talk.active.end] in view
+
+
+def test_what_stays_beside_a_summary_is_found_where_a_mend_has_moved_it() -> None:
+    talk, history = conversation(), rounds(10)
+    history[1:1] = [system("Mind the port."), user("and the host"), system("Mind it well.")]
+    history[-1:] = []
+    talk.add_ready(summary_of(talk, history, 20))
+    view = shown(talk, history)
+    assert talk.plan.outcome == "swapped"
+    assert [message for message in view if message["role"] == "system"] == [
+        {"role": "system", "content": [text("Mind the port."), text("Mind it well.")]}
+    ]
+    assert user("and the host") in view, "the last that the user said"
 
 
 def test_what_a_shorter_summary_uncovers_is_mended() -> None:

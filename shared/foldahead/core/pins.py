@@ -1,7 +1,9 @@
 """What stays in the view from inside a span: pins asked for, and those that go without saying."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from foldahead.core.dialect import as_plain, role_of
 from foldahead.core.ledger import Ledger
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record, record_of
@@ -29,6 +31,28 @@ def pinned_tokens(ledger: Ledger, start: int, end: int, asked: frozenset[int]) -
     """Estimated tokens of what stays in the view from inside a span."""
     pins = pins_of(ledger, start, end, asked) if end > start else {}
     return sum(ledger.span_tokens(index, index + 1) for index in pins)
+
+
+def pins_as_shown(
+    pins: dict[int, str], mended: Mapping[int, Any], history: Sequence[Any], ledger: Ledger
+) -> dict[int, str]:
+    """Pins where their messages stand once a turn was mended: `mended` has what stands in place of some, by index."""
+    return dict(sorted((_place_of(index, mended, history, ledger), why) for index, why in pins.items()))
+
+
+def _place_of(index: int, mended: Mapping[int, Any], history: Sequence[Any], ledger: Ledger) -> int:
+    """A message that was moved is found in its turn by what it says; a system message that became part of another by
+    its role."""
+    if index not in mended:
+        return index
+    turn = range(ledger.turn_start_at(index), ledger.turn_end_at(index))
+    shown = {at: mended[at] for at in turn if mended.get(at) is not None}
+    said, role = as_plain(history[index]), role_of(history[index])
+    same = [at for at, message in shown.items() if message == said]
+    alike = [at for at, message in shown.items() if role_of(message) == role]
+    if same or index in alike or (role == "user" and index not in shown):
+        return same[0] if same else index
+    return min(alike, key=lambda at: abs(at - index), default=index)
 
 
 def chosen_by(policy: Policy, messages: list[Any], since: int) -> set[int]:

@@ -10,7 +10,7 @@ from foldahead.core.cut import Cut, current_cut, tail_start, turns_role
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import find_model
 from foldahead.core.native import block_message, given_up, made_for, misfits, stands_for_what_was_sent
-from foldahead.core.pins import pin_records, pins_of
+from foldahead.core.pins import pin_records, pins_as_shown, pins_of
 from foldahead.core.policy import Policy
 from foldahead.core.record import Record, record_of
 from foldahead.core.repair import repairs
@@ -248,7 +248,7 @@ class Situation:
         ledger, now_ms, (start, end) = self.ledger, self.scene.now_ms, span
         message = ledger.dialect.user_message(encodable(text))
         record = record_of(ledger.heads, kind, start, end, now_ms, cache_key=cache_key, message=message, reason=reason)
-        pins = pins_of(ledger, start, end, self.scene.pinned)
+        pins = self._as_shown(pins_of(ledger, start, end, self.scene.pinned))
         mends = tuple(mend for mend in self.repaired if mend.start in pins or not _is_edit_within(mend, start, end))
         made = self._with_what_follows(record, pins, mends, self.strips_thinking)
         # A shorter span than the one that is shown, a session that heals, uncovers what needed no mending.
@@ -267,7 +267,7 @@ class Situation:
             message=block_message(ready),
             reason=made_for(ready.model, ready.envelope),
         )
-        restated = dict.fromkeys(ledger.systems(start, end), "system")
+        restated = self._as_shown(dict.fromkeys(ledger.systems(start, end), "system"))
         strips = self.strips_thinking and not self.keeps_thinking(ready)
         return self._with_what_follows(record, restated, self.repaired, strips)
 
@@ -277,6 +277,10 @@ class Situation:
         as_sent = stands_for_what_was_sent(ready, self.ledger, self.active)
         alone = not self.ledger.systems(ready.start, ready.end) and turns_role(self.ledger, ready.end)
         return as_sent and alone
+
+    def _as_shown(self, pins: dict[int, str]) -> dict[int, str]:
+        mended = {edit.start: edit.message for edit in self.active.edits if edit.kind == "repaired"}
+        return pins_as_shown(pins, mended, self.history, self.ledger) if mended else pins
 
     def _with_what_follows(
         self, record: Record, pins: dict[int, str], mends: tuple[Record, ...], strips: bool

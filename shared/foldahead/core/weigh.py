@@ -65,7 +65,8 @@ def pending_estimate(ledger: Ledger, active: Active, tail: int) -> int:
     weights = active.weights or [message_tokens(ledger, span.message) for span in active.spans]
     for span, weight in zip(active.spans, weights, strict=True):
         total += ledger.span_tokens(at, max(at, span.start)) + weight
-        total += sum(ledger.span_tokens(pin, pin + 1) for pin in active.pins if span.start <= pin < min(span.end, tail))
+        pins = [pin for pin in active.pins if span.start <= pin < min(span.end, tail)]
+        total += sum(ledger.span_tokens(pin, pin + 1) for pin in pins) + _mended_by(ledger, active, pins)
         at = max(at, span.end)
     total += ledger.span_tokens(at, tail) if tail > at else 0
     return max(0, total - _saved(ledger, active, at, tail))
@@ -79,6 +80,16 @@ def whole_estimate(ledger: Ledger, active: Active) -> int:
 def message_tokens(ledger: Ledger, message: Any) -> int:
     """Estimate of a message that is not of the history."""
     return estimate(ledger.dialect.read(message, 0))
+
+
+def _mended_by(ledger: Ledger, active: Active, pins: list[int]) -> int:
+    """What pins hold more, or less, for having been mended: results may have moved from one to another."""
+    mended = {edit.start: edit.message for edit in active.edits if edit.kind == "repaired"} if pins else {}
+    return sum(
+        (message_tokens(ledger, mended[pin]) if mended[pin] is not None else 0) - ledger.span_tokens(pin, pin + 1)
+        for pin in pins
+        if pin in mended
+    )
 
 
 def _saved(ledger: Ledger, active: Active, start: int, end: int) -> int:
