@@ -14,9 +14,9 @@ _MOST_NODS = 5
 _CHARS_PER_TOKEN = 3
 _DENSITY_CHARS = 1_000
 """As much of a text tells how dense its script is."""
-_LEAST_GOAL_CHARS = 90
+_LEAST_GOAL_TOKENS = 30
 _MOST_DECISIONS = 40
-_LEAST_REPORT_CHARS = 280
+_LEAST_REPORT_TOKENS = 93
 
 
 def goal_lines(earlier: list[str], requests: Sequence[Request], most_tokens: int) -> list[Line]:
@@ -36,7 +36,7 @@ def goal_lines(earlier: list[str], requests: Sequence[Request], most_tokens: int
 
 
 def _goal(text: str, most_tokens: int) -> str:
-    return shorten(text, max(_LEAST_GOAL_CHARS, _room_chars(text, most_tokens)))
+    return shorten(text, _room_chars(text, max(_LEAST_GOAL_TOKENS, most_tokens)))
 
 
 def _room_chars(text: str, tokens: int) -> int:
@@ -98,14 +98,14 @@ def decision_lines(told: Sequence[Told], most_tokens: int) -> Iterator[Line]:
     reports = [(seq, item) for seq, item in enumerate(told) if item.kind == "report"][::-1]
     shown = ""
     for (seq, item), part in zip(reports[:2], (2, 4), strict=False):
-        text = report(item.text, max(_LEAST_REPORT_CHARS, _room_chars(item.text, most_tokens) // part))
+        text = report(item.text, _room_chars(item.text, max(_LEAST_REPORT_TOKENS, most_tokens // part)))
         shown += text
         yield line("decisions", item.at, seq, text)
     for seq, item in _distinct(told):
         if item.text not in shown:
             yield line("decisions", item.at, seq, item.text)
     for seq, item in reports[2:]:
-        yield line("decisions", item.at, seq, report(item.text, _LEAST_REPORT_CHARS))
+        yield line("decisions", item.at, seq, report(item.text, _room_chars(item.text, _LEAST_REPORT_TOKENS)))
 
 
 def _distinct(told: Sequence[Told]) -> Iterator[tuple[int, Told]]:
