@@ -42,8 +42,6 @@ LOOK_EVERY_S = 0.05
 """Without a hint that a session wants one at once."""
 SWEEP_EVERY_S = 1.0
 TIDY_EVERY_S = 60.0
-HEED_SIGNALS_EVERY_S = 0.5
-"""The kernel may hand a signal to another thread than the main one, which alone heeds it, and only when it wakes."""
 BEATS_A_LEASE = 5
 """Heartbeats in the time after which a lease without one is dead."""
 INBOX_BLOCK_MS = 500
@@ -148,8 +146,7 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
         for loop in loops:
             loop.start()
         on_ready()
-        while not stop.wait(HEED_SIGNALS_EVERY_S):
-            pass
+        stop.wait()
         for loop in loops:
             loop.join(2.0)
     store.close()
@@ -204,9 +201,12 @@ def run_worker(settings: Settings) -> None:
     worker = make_worker(settings, store, switchboard, supply, metrics)
     app = make_app(settings)
     register(app, worker, metrics)
+    told = threading.Lock()
 
     def on_shutdown(**_: object) -> None:
-        worker.stopping.set()
+        # Celery calls this in a signal handler, which the next signal interrupts: it must not wait for the first.
+        if told.acquire(blocking=False):
+            worker.stopping.set()
 
     signals.worker_shutting_down.connect(on_shutdown, weak=False)
     vitals = Vitals(lambda: take_reading(store, switchboard), metrics, settings.health_due_s)

@@ -1,12 +1,12 @@
 """`foldahead watch` and `foldahead work`: one process each, for a Procfile, compose or systemd."""
 
 import logging
-import signal
 import threading
 from typing import Annotated
 
 import typer
 
+from foldahead_worker.cli.stopping import call_at_signals
 from foldahead_worker.settings import make_state_directory, read_settings
 from foldahead_worker.stack import end_with_stdin, say_ready, terminate_self
 
@@ -32,12 +32,7 @@ def watch(exit_with_stdin: ExitWithStdin = False) -> None:
     make_state_directory()
     configure_logs(settings.log_format)
     stop = threading.Event()
-
-    def on_signal(number: int, frame: object) -> None:  # noqa: ARG001
-        stop.set()
-
-    for wanted in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(wanted, on_signal)
+    call_at_signals(stop.set)
     if exit_with_stdin:
         end_with_stdin(stop.set)
     run_watcher(settings, stop, lambda: _ready("watch"))
