@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 import redis
-from celery import signals
+from celery import Celery, signals
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
@@ -213,9 +213,7 @@ def run_worker(settings: Settings) -> None:
     with page_at(settings.metrics_host, settings.work_metrics_port, metrics, vitals):
         if settings.work_metrics_port:
             Loop("measure", MEASURE_EVERY_S, vitals.measure, worker.stopping).start()
-        celery_worker: Any = app.Worker(
-            queues=[QUEUE], hostname=f"foldahead@{owner_name().replace(':', '-')}", quiet=True
-        )
+        celery_worker = _celery_worker(app)
         # What is loaded by now stays: looking through it takes the collector 100 ms, and all threads wait for that.
         gc.freeze()
         celery_worker.start()
@@ -224,3 +222,11 @@ def run_worker(settings: Settings) -> None:
     # Celery logs what it cannot recover from, say a broker that refuses it, and returns.
     if celery_worker.exitcode and not worker.stopping.is_set():
         raise WorkerEnded("the worker gave up: its log says why (is the broker there, and may we write to it?)")
+
+
+def _celery_worker(app: Celery) -> Any:
+    """It does not mingle: that asks the other workers what they revoked, a second long, at the start and each time that
+    the broker comes back. We revoke nothing.
+    """
+    hostname = f"foldahead@{owner_name().replace(':', '-')}"
+    return app.Worker(queues=[QUEUE], hostname=hostname, quiet=True, without_mingle=True)
