@@ -238,6 +238,18 @@ def conversations(draw: Any, dialect: str | None = None, most_turns: int = 12) -
     return Spoken(writer.dialect, writer.messages, writer.requests)
 
 
+def _intruder(kind: str, dialect: str) -> Any:
+    """A message that came between."""
+    match kind:
+        case "interrupt":
+            return says("wait ~")
+        case "remark":
+            return system("mind ~")
+        case _:
+            thought = {**says("", "assistant"), "reasoning_content": "hm ~"}
+            return assistant(thinking("hm ~")) if dialect == "anthropic" else thought
+
+
 @st.composite
 def broken_conversations(draw: Any) -> Spoken:
     """Conversations to which something happened on their way: messages lost, doubled, emptied, out of order."""
@@ -245,7 +257,8 @@ def broken_conversations(draw: Any) -> Spoken:
     messages = [dict(message) for message in spoken.messages]
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(messages) - 1))
-        match draw(st.sampled_from(["drop", "double", "empty", "swap", "interrupt", "block", "blank"])):
+        kinds = ["drop", "double", "empty", "swap", "interrupt", "remark", "block", "blank", "thought"]
+        match draw(st.sampled_from(kinds)):
             case "drop" if len(messages) > 1:
                 del messages[at]
             case "double":
@@ -254,8 +267,8 @@ def broken_conversations(draw: Any) -> Spoken:
                 messages[at] = {**messages[at], "content": ""}
             case "swap" if at:
                 messages[at], messages[at - 1] = messages[at - 1], messages[at]
-            case "interrupt":
-                messages.insert(at, says("wait ~"))
+            case "interrupt" | "remark" | "thought" as kind:
+                messages.insert(at, _intruder(kind, spoken.dialect))
             case "block" if messages[at]["content"] and isinstance(messages[at]["content"], list):
                 content = list(messages[at]["content"])
                 del content[draw(st.integers(0, len(content) - 1))]

@@ -81,12 +81,16 @@ def compact(
 
     `summarize` gets the whole prompt and gives the text; without one the summary is made by rules. `force` waives
     threshold, start, minimum span and target: only smaller it must be. `model` is the agent's own (thinking, window).
+    In a mode other than `on` nothing is made and nothing changes.
     Raises `InvalidHistory`, `InvalidPolicy`, `UnknownDialect`; never for what the summariser does.
     """
     policy = policy or Policy()
     conversation = Conversation(get_dialect(dialect), policy)
     conversation.model = model
     moment = Moment(now_ms=now_ms, forced=force, target_tokens=target_tokens, counter=counter)
+    if policy.mode != "on":
+        conversation.observe(messages)
+        return _result(messages, conversation, Plan(reason=policy.mode), policy.mode, counter, fallback=False)
     first = _look(messages, conversation, moment)
     if first.outcome != "unchanged" or first.reason != "not_ready":
         return _result(messages, conversation, first, first.reason, counter, fallback=False)
@@ -139,7 +143,8 @@ def _summary(
     if summarize is None:
         cut = Cut(request.start, request.end)
         target = 4 * conversation.ledger.tokens[-1] if force else conversation.policy.target_tokens
-        budget = extract_budget(conversation.ledger, cut, request.end, conversation.policy, target, 1.0)
+        pinned = conversation.standing().pinned_tokens
+        budget = extract_budget(conversation.ledger, cut, request.end, conversation.policy, target, 1.0, pinned)
         return extract(span, budget)
     asking = Asking(summarize=summarize, max_attempts=conversation.policy.max_attempts, cancelled=cancelled)
     return asking.summary_of(span, request)

@@ -69,6 +69,42 @@ def test_every_constraint_of_the_user_is_in_a_quarter_of_the_span(places: list[i
     assert [said for said in CONSTRAINTS if said not in text] == []
 
 
+def test_a_long_request_in_a_dense_script_leaves_room_for_what_was_said_later() -> None:
+    messages = [user("请把导入器改成流式读取。" + "背景说明。" * 200), *step(1), user("不要修改生产数据库。"), *step(2)]
+    assert "不要修改生产数据库。" in extract(messages, 250)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "No toques la carpeta migrations.",
+        "Ne touchez pas au dossier migrations.",
+        "Não altere o esquema do banco.",
+        "Nigdy nie zmieniaj schematu bazy.",
+        "Asla main dalına doğrudan gönderme.",
+        "Jangan ubah tabel produksi.",
+        "ห้ามแก้ไฟล์ config/prod.yaml",
+        "لا تحذف الجداول أبدا.",
+        "कभी भी main पर push मत करो।",
+        "Không bao giờ sửa cơ sở dữ liệu.",
+    ],
+)
+def test_a_constraint_amid_a_long_message_is_kept_in_many_languages(words: str) -> None:
+    around = ["Here is how it came about, in some detail."] * 40
+    messages = [user(GOAL), *step(1), user("\n".join([*around, words, *around]))]
+    assert words.rstrip(".") in extract(messages, 900)
+
+
+def test_a_file_within_a_block_of_another_kind_is_no_word_of_the_users() -> None:
+    sound = Other("input_audio", {"input_audio": {"data": "UklGR" * 2_000, "format": "wav"}})
+    assert "UklGRUklGR" not in extract([Message("user", (sound, Text(GOAL))), *step(1)], 600)
+
+
+def test_a_text_in_a_block_of_another_kind_is_what_was_said() -> None:
+    said = extract([Message("user", (Other("input_text", {"text": GOAL}),)), *step(1)], 600)
+    assert f"- {GOAL}" in said
+
+
 def test_a_tiny_budget_holds_the_goal_and_the_newest_constraint() -> None:
     text = extract([*session([3 * at for at in range(12)]), user("Only use port 7001 from here.")], 100)
     assert "src/importer.py" in text

@@ -224,14 +224,17 @@ def test_ordinary_turns_are_glanced_at(dialect: str, history: list[Any], new: li
         ("anthropic", SPOKEN, [{"role": "user", "content": None}]),
         ("anthropic", [*SPOKEN, user("And?"), assistant(text(""))], [says("Well?")]),
         ("anthropic", [*SPOKEN, user("And?"), system()], [says("Well?")]),
+        ("anthropic", [*SPOKEN, user("And?"), assistant(thinking())], [says("Well?")]),
         ("openai", CALLED, [answers("c1"), says("Stop.")]),
         ("openai", CALLED, [answers("c9")]),
+        ("openai", CALLED, [answers("c1", None), answers("c2")]),
         ("openai", CALLED, [says("Be quick.", "system")]),
         ("openai", SAID, [{**says("And?"), "reasoning": "hm"}]),
         ("openai", SAID, [says("")]),
         ("openai", SAID, [{"role": "user", "content": ["And?"]}]),
         ("openai", [], [says("Please fix it."), calls("c1")]),
         ("openai-strict", [*SAID, says("And?")], [says("Well?")]),
+        ("openai-strict", CALLED, [answers("c1"), answers("c2"), says("And now?")]),
     ],
 )
 def test_whatever_else_comes_is_read_in_full(dialect: str, history: list[Any], new: list[Any]) -> None:

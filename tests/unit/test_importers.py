@@ -467,6 +467,19 @@ class TestWhatIsRefused:
         with pytest.raises(UnknownFormat, match="LangChain messages are not supported yet; accepted are"):
             load(written(tmp_path, content))
 
+    @pytest.mark.parametrize(
+        ("content", "whose"),
+        [
+            ([ASK, {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "t"}]}], "Vercel AI SDK"),
+            ([{"id": "1", "role": "user", "parts": [{"type": "text", "text": "x"}]}], "Vercel AI SDK"),
+            ([{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "Responses API"),
+            ([ASK, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}], "Responses API"),
+        ],
+    )
+    def test_other_formats_that_are_known_are_named(self, tmp_path: Path, content: Any, whose: str) -> None:
+        with pytest.raises(UnknownFormat, match=f"{whose} are not supported yet"):
+            load(written(tmp_path, content))
+
     def test_a_directory_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(FileRefused, match="is a directory"):
             load(tmp_path)
@@ -513,6 +526,29 @@ class TestOddEncodings:
             [ASK, ANSWER],
             ("line 2: not text in UTF-8, passed over",),
         )
+
+    @pytest.mark.parametrize("between", ["", "\r", "\0\0", "\n\n", "\0\n"])
+    def test_values_need_no_line_feed_between_them(self, tmp_path: Path, between: str) -> None:
+        content = between.join(map(json.dumps, (ASK, ANSWER, ASK))) + between
+        result_ = load(written(tmp_path, content.encode()), "openai")
+        assert (messages_of(result_), result_.notes) == ([ASK, ANSWER, ASK], ())
+
+    def test_values_of_several_lines_each_may_stand_one_behind_the_other(self, tmp_path: Path) -> None:
+        content = "\n".join(json.dumps(message, indent=2) for message in (ASK, ANSWER))
+        assert messages_of(load(written(tmp_path, content.encode()), "openai")) == [ASK, ANSWER]
+        broken = content + "\n{"
+        with pytest.raises(NotJson):
+            load(written(tmp_path, broken.encode()), "openai")
+
+    def test_nuls_behind_a_document_are_none_of_it(self, tmp_path: Path) -> None:
+        content = json.dumps({"messages": [ASK, ANSWER]}, indent=2).encode() + b"\0" * 100
+        assert messages_of(load(written(tmp_path, content), "openai")) == [ASK, ANSWER]
+
+    def test_what_stands_before_a_value_that_was_cut_off_is_read(self, tmp_path: Path) -> None:
+        content = lines(ASK) + b'{"role": "user", "cont\n' + lines(ANSWER, "") + b"\0\0\n"
+        result_ = load(written(tmp_path, content), "openai")
+        assert messages_of(result_) == [ASK, ANSWER]
+        assert [note.partition(":")[0] for note in result_.notes] == ["line 1", "line 3"]
 
     @pytest.mark.parametrize("surrogate", [b"\\ud800", b"\xed\xa0\x80"])
     def test_lone_surrogates_come_through(self, tmp_path: Path, surrogate: bytes) -> None:

@@ -139,6 +139,16 @@ def test_a_cancelled_compaction_asks_nobody() -> None:
     assert (done.outcome, done.reason, summarize.prompts) == ("unchanged", "cancelled", [])
 
 
+@pytest.mark.parametrize("mode", ["off", "shadow"])
+def test_in_a_mode_other_than_on_nobody_is_asked_and_nothing_changes(mode: Any) -> None:
+    aged = Policy(threshold_tokens=200, age_observations=True, age_min_chars=10, age_reclaim_min=10, mode=mode)
+    asked = ScriptedSummarizer(TALK)
+    history = rounds(20)
+    done = compact(history, aged, summarize=asked, force=True)
+    assert (done.outcome, done.reason, done.records, asked.prompts) == ("unchanged", mode, (), [])
+    assert done.messages is history
+
+
 def test_counts_are_those_of_the_invocations_counter() -> None:
     done = compact(rounds(20), target_tokens=30, counter=len)
     assert (done.tokens_before, done.tokens_after) == (43, len(done.messages))
@@ -150,6 +160,12 @@ def test_mends_are_among_the_records_of_what_was_done() -> None:
     done = forced(history)
     assert done.messages[-1] == user("And the tests?")
     assert len(done.repairs) == 1
+
+
+def test_what_is_mended_within_the_span_is_in_no_record() -> None:
+    done = forced([user("Please fix it.", ""), *rounds(10)[1:]])
+    assert done.repairs == ("messages[0].content[1]: empty text",)
+    assert "repaired" not in {record.kind for record in done.records}
 
 
 def test_compacting_a_view_again_settles() -> None:
@@ -304,6 +320,12 @@ def test_no_tail_at_all_leaves_the_last_user_message() -> None:
     done = forced(rounds(10), policy=Policy(threshold_tokens=200, preserve_recent_turns=0, min_span_tokens=1))
     assert done.messages[0] == user("And the tests?")
     assert len(done.messages) == 2
+
+
+def test_a_large_message_that_stays_takes_no_room_from_what_goes() -> None:
+    wishes = " ".join(f"Never do thing {at}." for at in range(2_000))
+    history = [user(wishes), *rounds(8)[1:-2], assistant("Done.")]
+    assert forced(history).outcome == "swapped"
 
 
 def test_a_tail_of_everything_leaves_nothing_to_compact() -> None:

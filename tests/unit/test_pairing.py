@@ -4,7 +4,19 @@ from typing import Any
 
 from foldahead.core.dialects import get_dialect
 from foldahead.core.ledger import Ledger, bodies_of, ledger_of
-from tests.histories import answers, assistant, call, calls, result, says, server_call, server_result, system, user
+from tests.histories import (
+    answers,
+    assistant,
+    call,
+    calls,
+    result,
+    says,
+    server_call,
+    server_result,
+    system,
+    thinking,
+    user,
+)
 
 
 def ledger(*messages: Any, dialect: str = "anthropic") -> Ledger:
@@ -127,6 +139,32 @@ def test_white_space_beside_other_content_is_none() -> None:
 def test_an_empty_text_beside_calls_or_a_refusal_is_none_in_openai() -> None:
     assert faults(calls("x", said=""), answers("x", ""), dialect="openai") == []
     assert faults({"role": "assistant", "content": None, "refusal": "no"}, dialect="openai") == []
+
+
+def test_a_turn_of_the_assistants_may_not_end_in_thinking() -> None:
+    assert faults(user("a"), assistant("b", thinking()), user("c")) == [(1, 1, "thinking_last")]
+    assert faults(user("a"), assistant(thinking()), assistant(call()), user(result())) == []
+    assert faults(user("a"), assistant(thinking())) == [], "it may go on"
+    assert ledger(user("a"), assistant(thinking())).waiting is None, "whatever comes next is to be looked at"
+
+
+def test_a_system_message_stands_between_a_users_and_the_assistants() -> None:
+    assert faults(user("a"), assistant("b"), system(), assistant("c")) == [(2, -1, "system_apart")]
+    assert faults(user("a"), system(), system(), assistant("b")) == [(2, -1, "system_apart")]
+    assert faults(user("a"), assistant(server_call()), system(), assistant(server_result())) == []
+
+
+def test_only_the_assistant_calls_and_only_the_users_side_answers() -> None:
+    assert faults(assistant(call(), result())) == [(0, 1, "orphan_result")]
+    assert faults(user(call()), user(result())) == [(0, 0, "dead_call"), (1, 0, "orphan_result")]
+
+
+def test_what_no_provider_of_a_dialect_takes_is_ill_formed() -> None:
+    assert faults({**says("a", "assistant"), "tool_calls": []}, dialect="openai") == [(0, -1, "ill_formed")]
+    assert faults(calls("x"), answers("x", None), dialect="openai") == [(1, -1, "ill_formed")]
+    assert faults({"role": "assistant", "content": None, "tool_calls": []}, dialect="openai") == [
+        (0, -1, "empty_message")
+    ]
 
 
 def test_text_behind_a_call_in_the_same_message_is_no_interruption() -> None:

@@ -181,6 +181,13 @@ def test_at_the_hard_cap_a_summary_by_rules_stands_in() -> None:
     assert talk.plan.tokens_after <= POLICY.target_tokens
 
 
+def test_a_summary_by_rules_leaves_room_for_the_message_that_stays_beside_it() -> None:
+    wishes = " ".join(f"Never do thing {at}." for at in range(80))
+    talk, history = conversation(), [user(wishes), *rounds(40)[1:-2], assistant("Done.")]
+    shown(talk, history)
+    assert talk.plan.reason == "extract"
+
+
 def test_where_the_policy_wants_it_the_oldest_are_left_out_until_the_target_is_met() -> None:
     talk, history = conversation(structs.replace(POLICY, on_hard_cap="truncate")), rounds(40)
     view = shown(talk, history)
@@ -220,6 +227,15 @@ def test_a_session_heals_by_a_summary_of_a_prefix() -> None:
     view = shown(talk, history)
     assert talk.degraded == ""
     assert history[talk.active.end] in view
+
+
+def test_what_a_shorter_summary_uncovers_is_mended() -> None:
+    talk, history = conversation(), rounds(40)
+    good, history[80] = history[80], {"role": "user", "content": [*history[80]["content"], result("gone")]}
+    shown(talk, history)
+    assert (talk.active.end, talk.active.edits) == (81, ())
+    talk.add_ready(summary_of(talk, history, 79))
+    assert good in shown(talk, history)
 
 
 def test_a_good_summary_is_never_truncated() -> None:

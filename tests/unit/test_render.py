@@ -46,6 +46,15 @@ def test_pictures_and_thinking_are_left_out_with_a_mark() -> None:
     assert "[picture 800x600 left out]" in text
 
 
+def test_a_file_within_a_block_of_another_kind_is_left_out_with_a_mark() -> None:
+    sound = Other("input_audio", {"input_audio": {"data": "UklGR" * 100, "format": "wav"}})
+    found = Result("1", (Other("web_search_tool_result", [{"title": "T", "encrypted_content": "QUJD" * 100}]),))
+    text = render_span([user(found), Message("user", (sound,))], 4_000, NONCE)
+    assert "UklGRUklGR" not in text
+    assert "QUJDQUJD" not in text
+    assert text.count("[encoded]") == 2
+
+
 def test_secrets_are_redacted_in_text_arguments_and_results() -> None:
     call = Message("assistant", (Text("password=hunter2"), Call("1", "login", {"password": "hunter2"})))
     text = render_span([call, user(Result("1", (Text("DB_PASSWORD=hunter2"),)))], 1_000, NONCE)

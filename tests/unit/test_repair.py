@@ -19,6 +19,7 @@ from tests.histories import (
     server_call,
     server_result,
     system,
+    text,
     thinking,
     user,
 )
@@ -106,6 +107,100 @@ def test_system_messages_that_head_the_list_stay_there() -> None:
     assert [(record.start, record.message) for record in records] == [(3, user("e")), (4, system("d"))]
 
 
+def test_a_system_message_within_the_assistants_run_steps_behind_the_answer_to_it() -> None:
+    history = [user("a"), assistant("b", call()), system(), assistant("c"), user(result()), assistant("d"), user("e")]
+    wanted = [user("a"), assistant("b", call()), assistant("c"), user(result()), system(), *history[5:]]
+    assert mended(history) == wanted
+
+
+def test_results_moved_to_their_call_never_stand_within_the_assistants_run() -> None:
+    history = [user("a"), assistant("b"), system(), assistant(call()), user("wait"), user(result()), assistant("c")]
+    wanted = [user("a"), assistant("b"), assistant(call()), user(result(), "wait"), system(), assistant("c")]
+    assert mended(history) == wanted
+
+
+def test_system_messages_in_a_row_become_one() -> None:
+    history = [user("a"), system("b"), system("c"), assistant("d"), user("e")]
+    joined = {"role": "system", "content": [text("b"), text("c")]}
+    assert mended(history) == [user("a"), joined, assistant("d"), user("e")]
+
+
+def test_a_system_message_steps_behind_a_word_where_all_that_the_user_said_was_faulty() -> None:
+    history = [user("a"), assistant("b"), system(), user(result("gone"))]
+    assert mended(history) == [user("a"), assistant("b"), CONTINUE, system()]
+
+
+def test_a_system_message_that_was_moved_steps_behind_what_the_user_adds() -> None:
+    history = [user("a"), assistant("b"), system(), user("c"), user("d")]
+    dialect = get_dialect("anthropic")
+    records: list[Record] = []
+    for length in (4, 5):
+        ledger = ledger_of(history[:length], dialect)
+        records += repairs(history[:length], ledger, active_records(records, ledger), 0)
+    view = build_view(history, active_records(records, ledger), dialect)
+    assert view == [user("a"), assistant("b"), user("c"), user("d"), system()]
+
+
+def test_an_empty_answer_to_a_system_message_becomes_a_word_of_the_assistants() -> None:
+    history = [user("a"), system(), assistant(""), user("b"), assistant("c"), user("d")]
+    assert mended(history)[2] == assistant("Understood.")
+
+
+def test_no_word_is_put_in_ahead_of_results_that_were_moved_there() -> None:
+    history = [user("a"), assistant(call()), user(result("gone")), system(), user(result())]
+    assert mended(history) == [user("a"), assistant(call()), user(result()), system()]
+
+
+def test_no_word_goes_past_a_call_that_still_waits() -> None:
+    history = [says("a"), calls("b"), answers("gone")]
+    ledger = ledger_of(history, get_dialect("openai"))
+    (record,) = repairs(history, ledger, active_records([], ledger), 0)
+    assert (record.start, record.message) == (2, None)
+
+
+def test_of_a_history_that_is_faulty_throughout_a_word_stays() -> None:
+    assert mended([answers("gone"), says("", "assistant"), answers("lost")], "openai") == [says("(continue)")]
+
+
+def test_thinking_that_a_turn_ends_in_is_taken_out() -> None:
+    history = [user("a"), assistant(thinking("b")), user("[interrupted]"), assistant(thinking("c"), "d"), user("e")]
+    assert mended(history) == [user("a"), user("[interrupted]"), *history[3:]]
+    cut_off = [user("a"), assistant(thinking("b"), "c", thinking("d")), user("e")]
+    assert mended(cut_off) == [user("a"), assistant(thinking("b"), "c"), user("e")]
+
+
+def test_thinking_goes_whose_call_in_the_next_message_is_dead() -> None:
+    history = [user("a"), assistant("b"), assistant(thinking()), assistant(call()), user("never mind")]
+    assert mended(history) == [user("a"), assistant("b"), user("never mind")]
+
+
+def test_thinking_whose_call_stands_in_the_next_message_stays() -> None:
+    history = [user("a"), assistant(thinking()), assistant(call()), user(result()), assistant("b"), user("c")]
+    assert mended(history) == history
+
+
+def test_blank_text_that_alone_is_left_of_a_message_goes_with_it() -> None:
+    assert mended([user("a"), assistant(" ", call()), user("never mind")]) == [user("a"), user("never mind")]
+
+
+def test_reasoning_without_a_word_is_an_empty_message_where_it_is_no_content() -> None:
+    thought = {"role": "assistant", "content": "", "reasoning_content": "hm"}
+    assert mended([says("a"), thought, says("b")], "openai") == [says("a"), says("b")]
+
+
+def test_an_empty_list_of_calls_goes_and_a_null_result_becomes_an_empty_text() -> None:
+    history = [says("a"), {**says("b", "assistant"), "tool_calls": []}, says("c"), calls("x"), answers("x", None)]
+    wanted = [says("a"), says("b", "assistant"), says("c"), calls("x"), answers("x", "")]
+    assert mended(history, "openai") == wanted
+
+
+def test_what_stands_in_the_wrong_role_is_taken_out() -> None:
+    answered_itself = [user("a"), assistant("b", call(), result()), user("c")]
+    assert mended(answered_itself) == [user("a"), assistant("b"), user("c")]
+    called_by_the_user = [user("a", call()), user(result()), assistant("b"), user("c")]
+    assert mended(called_by_the_user) == [user("a"), assistant("b"), user("c")]
+
+
 def test_a_late_result_brings_its_call_back() -> None:
     history = [user("a"), assistant("b", call()), user("wait"), user(result())]
     first = ledger_of(history[:3], get_dialect("anthropic"))
@@ -122,10 +217,16 @@ def test_empty_texts_and_messages_are_taken_out() -> None:
     assert mended(history) == [user("a"), user("b")]
 
 
-def test_an_empty_message_at_the_end_is_the_callers_to_fill() -> None:
-    history = [user("a"), assistant("b"), {"role": "user", "content": ""}]
+def test_an_empty_message_of_the_assistants_at_the_end_is_the_callers_to_fill() -> None:
+    history = [user("a"), assistant("b"), user("c"), {"role": "assistant", "content": ""}]
     ledger = ledger_of(history, get_dialect("anthropic"))
     assert repairs(history, ledger, active_records([], ledger), 0) == []
+
+
+def test_an_empty_message_of_the_users_at_the_end_becomes_a_word() -> None:
+    assert mended([user("a"), assistant("b"), user(" ")]) == [user("a"), assistant("b"), CONTINUE]
+    assert mended([says("a"), says("b", "assistant"), says("")], "openai")[-1] == says("(continue)")
+    assert mended([user("a"), assistant("b"), user("c"), user("")]) == [user("a"), assistant("b"), user("c")]
 
 
 def test_the_user_still_speaks_first_and_last() -> None:
@@ -194,9 +295,11 @@ def test_a_record_of_sdk_objects_is_plain() -> None:
         ([assistant("b", call()), user("x")], "messages[0].content[1]: call 'c1' of read_file was never answered"),
         ([user("a", "")], "messages[0].content[1]: empty text"),
         ([user("")], "messages[0]: nothing in it"),
+        ([assistant(thinking()), user("a")], "messages[0].content[0]: thinking that the assistant's turn ends in"),
+        ([user("a"), assistant("b"), system(), user("c")], "messages[2]: a system message that does not stand between"),
         ([assistant(call(), call())], "messages[0].content[1]: id 'c1' is used twice in one turn; left as it is"),
     ],
-    ids=["orphan", "apart", "dead", "empty block", "empty message", "repeated"],
+    ids=["orphan", "apart", "dead", "empty block", "empty message", "thinking last", "system apart", "repeated"],
 )
 def test_a_fault_is_described_by_place_and_kind(history: list[Any], said: str) -> None:
     (fault, *_) = ledger_of(history, get_dialect("anthropic")).faults

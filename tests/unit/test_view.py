@@ -17,6 +17,8 @@ from tests.histories import (
     result,
     rounds,
     says,
+    server_call,
+    server_result,
     system,
     text,
     thinking,
@@ -98,6 +100,11 @@ def test_two_system_messages_of_a_span_are_both_taken() -> None:
     assert [message for message in view if message["role"] == "system"] == [history[1], history[4]]
 
 
+def test_a_system_message_stays_right_behind_a_tool_of_the_providers_that_is_at_work() -> None:
+    history = [user("a"), assistant("b", server_call()), system(), assistant(server_result(), "c"), user("d")]
+    assert viewed(history, 0, 4) == [SUMMARY, *history[1:]]
+
+
 def test_a_system_message_right_behind_the_span_still_follows_a_users() -> None:
     history = [user("a"), assistant("b"), user("c"), system("one"), assistant("d"), user("e")]
     view = viewed(history, 0, 3, pinned=(1,))
@@ -120,6 +127,14 @@ def test_a_strict_provider_gets_roles_that_alternate() -> None:
         "user",
     ]
     assert viewed(history, 0, 2, "openai")[1] == history[2]
+
+
+def test_a_strict_provider_gets_no_users_message_right_behind_a_tools() -> None:
+    history = [says("a"), calls("x"), answers("x"), says("b"), says("c", "assistant"), says("d")]
+    view = viewed(history, 0, 4, "openai-strict", pinned=(0, 2))
+    assert view == [*history[:3], says("Understood.", "assistant"), says("the summary"), *history[4:]]
+    behind = [*history[:3], says("be brief", "system"), says("b"), says("c", "assistant"), says("d")]
+    assert viewed(behind, 0, 1, "openai-strict")[4] == says("Understood.", "assistant")
 
 
 def test_generations_stand_one_behind_the_other() -> None:

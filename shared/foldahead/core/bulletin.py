@@ -9,7 +9,7 @@ from foldahead.core.decide import offer_of
 from foldahead.core.growth import Growth
 from foldahead.core.ledger import Ledger
 from foldahead.core.native import bare_until, goes_on, is_native, may_be_native, may_stand, misfits
-from foldahead.core.pins import pins_of
+from foldahead.core.pins import pinned_tokens
 from foldahead.core.policy import Policy
 from foldahead.core.standing import Calibration, Ready, Shown, Standing
 from foldahead.core.view import Active
@@ -121,9 +121,7 @@ def _after(known: Known, ready: Ready) -> int:
 
 def _pinned_tokens(known: Known, start: int, end: int) -> int:
     """Calibrated tokens of what would stay in the view from inside a span."""
-    ledger = known.ledger
-    pinned = pins_of(ledger, start, end, known.asked) if end > start else {}
-    return int(known.slope * sum(ledger.span_tokens(index, index + 1) for index in pinned))
+    return int(known.slope * pinned_tokens(known.ledger, start, end, known.asked))
 
 
 def _newest_summary(known: Known) -> Shown | None:

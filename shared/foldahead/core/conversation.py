@@ -204,9 +204,10 @@ class Conversation:
         return self.shown(history)
 
     def preview(self, history: list[Any], moment: Moment) -> Plan:
-        """The plan of a history with no summary and no way down, applied if it is an elision or a mend alone."""
+        """The plan of a history with no summary and no way down, applied unless a summary is to be made first."""
         self.plan = self._planned(history, moment, may_degrade=False)
-        self._apply(self.plan)
+        if self.plan.reason != "not_ready":
+            self._apply(self.plan)
         return self.plan
 
     def shown(self, history: list[Any]) -> list[Any]:

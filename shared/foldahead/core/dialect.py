@@ -24,6 +24,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Messages of one role in a row are one turn, to be answered as a whole."""
     places_system: bool = False
     """A system message in the middle must follow a user's message, and an assistant's must follow it."""
+    thinking_is_content: bool = False
+    """Thinking counts as content of its message, and no turn of the assistant's may end in it."""
     binds_thinking: bool = False
     """A model of this provider that is not known is taken for one that binds thinking to the conversation before it."""
 
@@ -63,6 +65,10 @@ class Dialect(Protocol):
         """
         ...
 
+    def well_formed(self, message: Any) -> Any:
+        """The message without what every provider refuses of its form, its content aside; itself where that is fine."""
+        ...
+
     def without_thinking(self, message: Any) -> Any | None:
         """The message without its thinking, whole; None when nothing is left of it."""
         ...
@@ -73,6 +79,10 @@ class Dialect(Protocol):
 
     def results_first(self, messages: list[Any]) -> list[Any | None]:
         """What answers an assistant's run, its results ahead of all else, in as many places; None: nothing there."""
+        ...
+
+    def joined_systems(self, messages: list[Any]) -> list[Any]:
+        """System messages in a row as one; as they are where they cannot be joined."""
         ...
 
     def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:

@@ -49,7 +49,11 @@ class Ledger:
         self.faults: list[Fault] = []
         self._cuttable: list[bool] = []
         profile = dialect.profile
-        self._pairing = Pairing(merges_runs=profile.merges_runs, places_system=profile.places_system)
+        self._pairing = Pairing(
+            merges_runs=profile.merges_runs,
+            places_system=profile.places_system,
+            thinking_is_content=profile.thinking_is_content,
+        )
         self._observations = Observations()
         self._chars: list[int] = [0]
         self._deferred: list[Step] = []
@@ -112,6 +116,8 @@ class Ledger:
         self.tokens.append(self.tokens[-1] + tokens)
         self._cuttable.append(step.cuttable_before)
         self._note_pairing(step, at)
+        if self.dialect.well_formed(message) is not message and Fault(at, -1, "empty_message") not in step.faults:
+            self.faults.append(Fault(at, -1, "ill_formed"))
         self._deferred.append(step)
         if len(self._deferred) > MOST_DEFERRED:
             self.settle()

@@ -8,11 +8,16 @@ Encoded as msgpack arrays these structs are also the canonical form (see `canoni
 their fields is a contract: append only, and count `CANONICAL_VERSION` up when the meaning changes.
 """
 
+import re
 from typing import Any
 
 from msgspec import Struct
 
 Extra = dict[str, Any]
+
+ENCODED = re.compile("[A-Za-z0-9+/_-]{256,}={0,2}")
+"""A file in base64, within a block of a kind that is not known: sound, a search result as the provider sealed it."""
+_ENCODED_MARK = "[encoded]"
 
 
 class Text(Struct, frozen=True, array_like=True, tag="text"):
@@ -127,7 +132,14 @@ def _readable(part: Block) -> str:
             return text_of(part.parts)
         case Other(kind="compaction"):
             return str(part.value.get("content") or "")
+        case Other(value={"text": str(said)}):
+            return said
         case Other():
-            return str(part.value) if part.value is not None else ""
+            return without_encoded(str(part.value)) if part.value is not None else ""
         case _:
             return ""
+
+
+def without_encoded(text: str) -> str:
+    """What a block of a kind that is not known says, with a mark in place of each file in it."""
+    return ENCODED.sub(_ENCODED_MARK, text)

@@ -13,8 +13,17 @@ from msgspec import Struct
 from foldahead.core.messages import Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 FaultKind = Literal[
-    "orphan_result", "result_apart", "dead_call", "empty_block", "empty_message", "repeated_id", "system_apart"
+    "orphan_result",
+    "result_apart",
+    "dead_call",
+    "empty_block",
+    "empty_message",
+    "repeated_id",
+    "system_apart",
+    "thinking_last",
+    "ill_formed",
 ]
+_SYSTEM = ("system", "developer")
 
 
 class Fault(Struct, frozen=True):
@@ -57,14 +66,19 @@ class Pairing:
     """The state after some messages; `step` takes the next.
 
     `merges_runs`: a run of assistant messages is one unit; otherwise each of them is answered by itself.
-    `places_system`: a system message in the middle is followed by an assistant's.
+    `places_system`: a system message in the middle follows a user's and is followed by an assistant's.
+    `thinking_is_content`: thinking alone is a message, but no turn of the assistant's may end in it.
     """
 
-    def __init__(self, *, merges_runs: bool, places_system: bool = False) -> None:
+    def __init__(self, *, merges_runs: bool, places_system: bool = False, thinking_is_content: bool = False) -> None:
         self._merges_runs = merges_runs
         self._places_system = places_system
+        self._thinking_is_content = thinking_is_content
         self._system_before: int | None = None
         """Where the system message stands that the next message follows, if it is none of those that head the list."""
+        self._thought_last: list[tuple[int, int]] = []
+        """The thinking at the end of the assistant's run so far: message and block."""
+        self._ends_in_server_tool = False
         self._calls: list[_Asked] = []
         self._index = 0
         self._last_role = ""
@@ -79,7 +93,7 @@ class Pairing:
     @property
     def waiting(self) -> tuple[str, ...] | None:
         """Ids of the calls that results, and results alone, may answer next; None where even those would be faulty."""
-        if self._places_system and self._system_before is not None:
+        if (self._places_system and self._system_before is not None) or self._thought_last:
             return None
         waiting = [call for call in self._calls if call.state == "open"]
         if waiting and (self._interrupted or any(call.server for call in waiting)):
@@ -100,11 +114,12 @@ class Pairing:
         if opens_turn:
             self._begin_run(faults)
         cuttable = self.cuttable and not joins_run
-        numbered = tuple(self._number(block, at, faults, late) for at, block in enumerate(message.blocks))
+        numbered = tuple(self._number(message.role, block, at, faults, late) for at, block in enumerate(message.blocks))
         self._pass_by(message, faults)
         self._note_system(message, faults)
-        _note_empty(message, self._index, faults)
-        if message.role not in ("system", "developer"):
+        self._note_thought(message, faults)
+        self._note_empty(message, faults)
+        if message.role not in _SYSTEM:
             self._last_role = message.role
         self._index += 1
         return Step(
@@ -131,7 +146,7 @@ class Pairing:
         """A user's message that says anything besides results goes past every call that is still open."""
         if message.role == "assistant":
             self._interrupted = False
-        elif message.role in ("system", "developer"):
+        elif message.role in _SYSTEM:
             self._interrupted = True
         elif not all(isinstance(block, Result) for block in message.blocks):
             for call in self._calls:
@@ -140,43 +155,83 @@ class Pairing:
                     faults.append(call.dead())
 
     def _note_system(self, message: Message, faults: list[Fault]) -> None:
-        if message.role in ("system", "developer"):
-            if self._system_before is None and self._last_role:
-                self._system_before = self._index
+        """Between a user's message and the assistant's, one at a time; behind the assistant's own server tools too."""
+        before, at = self._system_before, self._index
+        if message.role in _SYSTEM:
+            if before is not None and self._places_system:
+                faults.append(Fault(at, -1, "system_apart"))
+            elif self._last_role:
+                self._system_before = at
             return
-        if self._places_system and self._system_before is not None and message.role != "assistant":
-            faults.append(Fault(self._system_before, -1, "system_apart"))
+        within_run = self._last_role == "assistant" and not self._ends_in_server_tool
+        if self._places_system and before is not None and (message.role != "assistant" or within_run):
+            faults.append(Fault(before, -1, "system_apart"))
         self._system_before = None
+        if message.blocks:
+            last = message.blocks[-1]
+            self._ends_in_server_tool = isinstance(last, Call | Result) and last.server
 
-    def _number(self, block: Block, at: int, faults: list[Fault], late: list[_Asked]) -> Block:
+    def _note_thought(self, message: Message, faults: list[Fault]) -> None:
+        if message.role in _SYSTEM or not self._thinking_is_content:
+            return
+        if message.role != "assistant":
+            faults += [Fault(index, block, "thinking_last") for index, block in self._thought_last]
+            self._thought_last = []
+            return
+        for at, block in enumerate(message.blocks):
+            if isinstance(block, Thinking):
+                self._thought_last.append((self._index, at))
+            else:
+                self._thought_last = []
+
+    def _note_empty(self, message: Message, faults: list[Fault]) -> None:
+        """Blank text alone is nothing; beside other content only a text without a single character is refused."""
+        if all(map(self._says_nothing, message.blocks)):
+            if not message.extra.keys() - {"name"}:
+                faults.append(Fault(self._index, -1, "empty_message"))
+            return
+        for at, block in enumerate(message.blocks):
+            if isinstance(block, Text) and not block.text:
+                faults.append(Fault(self._index, at, "empty_block"))
+
+    def _says_nothing(self, block: Block) -> bool:
+        if isinstance(block, Text):
+            return not block.text.strip()
+        return isinstance(block, Thinking) and not self._thinking_is_content
+
+    def _number(self, role: str, block: Block, at: int, faults: list[Fault], late: list[_Asked]) -> Block:
         match block:
             case Call():
-                return self._ask(block, at, faults)
+                return self._ask(role, block, at, faults)
             case Result():
-                return msgspec.structs.replace(block, call=self._answer(block, at, faults, late))
+                return msgspec.structs.replace(block, call=self._answer(role, block, at, faults, late))
             case Text() | Thinking() | Picture() | Document() | Other():
                 self._interrupted = True
                 return block
 
-    def _ask(self, call: Call, at: int, faults: list[Fault]) -> Call:
+    def _ask(self, role: str, call: Call, at: int, faults: list[Fault]) -> Call:
         own = [asked for asked in self._calls if asked.position is not None]
+        if role != "assistant":  # nobody else calls: nothing answers it, wherever a result stands
+            faults.append(Fault(self._index, at, "dead_call", call.id, call.name))
+            return msgspec.structs.replace(call, id=str(len(own)))
         if any(asked.id == call.id for asked in own):
             faults.append(Fault(self._index, at, "repeated_id", call.id, call.name))
         self._calls.append(_Asked(self._index, at, len(own), call.id, call.name, call.server))
         return msgspec.structs.replace(call, id=str(len(own)))
 
-    def _answer(self, result: Result, at: int, faults: list[Fault], late: list[_Asked]) -> str:
+    def _answer(self, role: str, result: Result, at: int, faults: list[Fault], late: list[_Asked]) -> str:
         """The position of the call that a result answers; empty when it is none of this run's."""
         asked = self._waiting_for(result, "open") or (None if result.server else self._waiting_for(result, "dead"))
-        if asked is None:
+        position = "" if asked is None or asked.position is None else str(asked.position)
+        if asked is None or (role == "assistant" and not result.server):  # only the provider answers in its own message
             faults.append(Fault(self._index, at, "orphan_result", result.call))
-            return ""
+            return position
         if asked.state == "dead":
             late.append(asked)
         if self._interrupted and not result.server:
             faults.append(Fault(self._index, at, "result_apart", result.call, asked.tool))
         asked.state = "answered"
-        return "" if asked.position is None else str(asked.position)
+        return position
 
     def _waiting_for(self, result: Result, state: Literal["open", "dead"]) -> _Asked | None:
         matching = (
@@ -185,14 +240,3 @@ class Pairing:
             if call.id == result.call and call.state == state and call.server == result.server
         )
         return next(matching, None)
-
-
-def _note_empty(message: Message, index: int, faults: list[Fault]) -> None:
-    """Blank text alone is nothing; beside other content only a text without a single character is refused."""
-    if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
-        if not message.extra.keys() - {"name"}:
-            faults.append(Fault(index, -1, "empty_message"))
-        return
-    for at, block in enumerate(message.blocks):
-        if isinstance(block, Text) and not block.text:
-            faults.append(Fault(index, at, "empty_block"))

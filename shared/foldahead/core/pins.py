@@ -25,6 +25,12 @@ def pins_of(ledger: Ledger, start: int, end: int, asked: frozenset[int]) -> dict
     return dict(sorted(closed.items()))
 
 
+def pinned_tokens(ledger: Ledger, start: int, end: int, asked: frozenset[int]) -> int:
+    """Estimated tokens of what stays in the view from inside a span."""
+    pins = pins_of(ledger, start, end, asked) if end > start else {}
+    return sum(ledger.span_tokens(index, index + 1) for index in pins)
+
+
 def chosen_by(policy: Policy, messages: list[Any], since: int) -> set[int]:
     """Indices from `since` on that a policy pins."""
     if (predicate := policy.predicate()) is not None:

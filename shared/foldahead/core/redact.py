@@ -18,7 +18,7 @@ from foldahead.core.text.secret_values import (
     key_names_no_secret,
 )
 
-REDACTION_VERSION = 1
+REDACTION_VERSION = 2
 """Part of every cache key: count up when a text is redacted differently than before."""
 
 _Found = re.Match[str]
@@ -29,10 +29,24 @@ _LOOSE_END = re.compile(r"[,;&](?=[\w.\-]{1,40}\s{0,2}[=:])|\\[nrt\"']|[,;)\]}>.
 _LOOKED_AT_CHARS = 256
 _REST = re.compile(r"[^\s\"'`]{0,16384}+")
 _NAME = re.compile(r"[\w.\-]*")
-_PASSWORD_KEYS = ("pass", "pwd", "密码", "密碼", "口令", "パスワード")
-_PROSE = ("", "is", "was", "to", "ist")
+_PASSWORD_KEYS = (
+    "pass",
+    "pwd",
+    "密码",
+    "密碼",
+    "口令",
+    "パスワード",
+    "비밀번호",
+    "пароль",
+    "contrase",
+    "senha",
+    "mot de",
+)
+_PASSWORD_KEYS += ("kennwort", "wachtwoord", "hasło")
+_PROSE = ("", "is", "was", "to", "ist", "是", "为", "為", "は", "는", "은")
 """What parts name and value in a sentence: there only what no word looks like is a secret."""
 _AUTHORISATIONS = ("header", "bearer")
+_KINDS = {"cookie": "cookie", "sas": "signature"}
 
 
 def redact(text: str) -> str:
@@ -83,12 +97,12 @@ def _placed(found: _Found, group: str) -> _Judgement:
         start += len(user) + 1
     elif value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 2:
         start, end, value = start + 1, end - 1, value[1:-1]
-    if is_placeholder(value) or (group == "login" and value.isdigit()):
+    if is_placeholder(value) or (group.startswith("login") and value.isdigit()):
         return start, end, ""
     if group in _AUTHORISATIONS:
         plain = not has_digit_and_letter(value) and len(value) < (8 if found["scheme"] else 24)
         return start, end, "" if plain or "(" in value else "authorization"
-    return start, end, "cookie" if group == "cookie" else "password"
+    return start, end, _KINDS.get(group, "password")
 
 
 def _named(found: _Found) -> _Judgement:

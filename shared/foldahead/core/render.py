@@ -9,14 +9,25 @@
     [transcript 7f3a... ends]
 
 The delimiter carries a nonce that no writer of the messages can know: nothing in the span can end it.
-Pictures and thinking are left out, with a mark.
+Pictures, encoded files and thinking are left out, with a mark.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from foldahead.core.messages import Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
+from foldahead.core.messages import (
+    Block,
+    Call,
+    Document,
+    Message,
+    Other,
+    Picture,
+    Result,
+    Text,
+    Thinking,
+    without_encoded,
+)
 from foldahead.core.redact import redact
 from foldahead.core.wrapper import neutralise
 
@@ -65,7 +76,7 @@ def _rendered(block: Block, cap: int, names: dict[str, str]) -> Iterator[str]:
             # All that is left of what came before it, in the second form; what is sealed beside it says nothing.
             yield f"[summary of what came before] {redact(said)}"
         case Other():
-            yield f"[{block.kind}] {_capped_safely(_spelled(block.value), cap)}"
+            yield f"[{block.kind}] {_capped_safely(without_encoded(_spelled(block.value)), cap)}"
 
 
 def _part(part: Block) -> Iterator[str]:
@@ -77,7 +88,7 @@ def _part(part: Block) -> Iterator[str]:
         case Document():
             yield f"[document {part.title or part.media_type}] {part.text}".rstrip()
         case Other():
-            yield f"[{part.kind}] {_spelled(part.value)}"
+            yield f"[{part.kind}] {without_encoded(_spelled(part.value))}"
         case _:
             return
 

@@ -1,23 +1,28 @@
 """Mending what came in broken: in the view, with the least change, always by a record.
 
-Results that stand behind something else are moved to their call, system messages that a user's follows behind it,
-where the provider wants them there. Results without a call, calls that the
-conversation has gone past, empty blocks and empty messages are taken out. One id used twice is left alone, and
-reported. A fault inside a span that a summary stands for needs no mending.
+Results that stand behind something else are moved to their call; system messages behind the user's of their turn, as
+one, where the provider wants them there. Results without a call, calls that the conversation has gone past, thinking
+that a turn ends in, empty blocks and empty messages are taken out. What is ill-formed is put in form. One id used twice
+is left alone, and reported. A fault inside a span that a summary stands for needs no mending.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
 from foldahead.core.dialect import Dialect, as_plain, role_of
 from foldahead.core.ledger import Ledger
+from foldahead.core.messages import Thinking
 from foldahead.core.pairing import Fault
 from foldahead.core.record import Record, record_of
-from foldahead.core.view import CONTINUATION, Active
+from foldahead.core.view import ACKNOWLEDGEMENT, CONTINUATION, Active
 
 _LEFT_ALONE = ("repeated_id",)
+_OF_A_TURN = ("system_apart", "thinking_last", "ill_formed")
+"""Faults that are mended where all of the turn is known, not by taking out the block."""
+_SYSTEM = ("system", "developer")
 
 
 def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int) -> list[Record]:
@@ -31,9 +36,13 @@ def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int) -> 
     latest = {record.start: record for record in active.edits if record.kind == "repaired"}
     made: list[Record] = []
     for turn_start, faults in sorted(faulty.items()):
-        turn = (max(turn_start, active.end), ledger.turn_end_at(turn_start))
-        if not _is_done(range(*turn), _reason(faults), latest, ledger):
-            made += _mended(history, ledger, turn, faults, latest, now_ms)
+        turn = _Turn(
+            history, ledger, active, range(max(turn_start, active.end), ledger.turn_end_at(turn_start)), latest
+        )
+        if not turn.is_done(faults):
+            mends = turn.mended(faults, now_ms)
+            latest |= {record.start: record for record in mends}
+            made += mends
     return made
 
 
@@ -48,19 +57,10 @@ def _mended_from(active: Active) -> int:
     return max(active.end, active.withdrawn)
 
 
-def _is_done(turn: range, reason: str, latest: dict[int, Record], ledger: Ledger) -> bool:
-    """Whether a turn was mended of these faults, and no word put in at its end has since got company behind it."""
-    mended = [at for at in turn if at in latest and latest[at].reason == reason]
-    word = ledger.dialect.user_message(CONTINUATION)
-    put_in = next((at for at in mended if latest[at].message == word), None)
-    if put_in is None:
-        return bool(mended)
-    return not any(at not in latest or latest[at].message is not None for at in turn[put_in - turn.start + 1 :])
-
-
 def _left_alone(fault: Fault, ledger: Ledger) -> bool:
-    """An empty message at the very end is the caller's to fill; taking it out would change who speaks next."""
-    return fault.kind in _LEFT_ALONE or (fault.kind == "empty_message" and fault.index == len(ledger) - 1)
+    """An empty message of the assistant's at the very end was begun: providers take it, and the caller fills it."""
+    begun = fault.kind == "empty_message" and fault.index == len(ledger) - 1
+    return fault.kind in _LEFT_ALONE or (begun and ledger.traits[fault.index].role == "assistant")
 
 
 def _reason(faults: Iterable[Fault]) -> str:
@@ -68,79 +68,156 @@ def _reason(faults: Iterable[Fault]) -> str:
     return ",".join(f"{kind}:{kinds.count(kind)}" for kind in dict.fromkeys(kinds))
 
 
-def _mended(
-    history: list[Any],
-    ledger: Ledger,
-    turn: tuple[int, int],
-    faults: list[Fault],
-    latest: dict[int, Record],
-    now_ms: int,
-) -> list[Record]:
-    """A record for each message of a turn that is to stand in the view otherwise than it does."""
-    made: list[Record] = []
-    for index, message in zip(range(*turn), _without_faults(history, ledger, turn, faults), strict=True):
-        shown = latest[index].message if index in latest else history[index]
-        with suppress(RecursionError):  # what is nested too deeply for a record is left, and reported
-            if message is not shown and (plain := as_plain(message)) != as_plain(shown):
-                reason = _reason(faults)
-                made.append(record_of(ledger.heads, "repaired", index, index + 1, now_ms, message=plain, reason=reason))
-    return made
+class _Turn:
+    """A turn that is faulty: the messages at these indices. `latest`: what was mended so far, by index."""
 
+    def __init__(
+        self, history: list[Any], ledger: Ledger, active: Active, indices: range, latest: dict[int, Record]
+    ) -> None:
+        self._history = history
+        self._ledger = ledger
+        self._dialect = ledger.dialect
+        self._active = active
+        self._indices = indices
+        self._latest = latest
 
-def _without_faults(history: list[Any], ledger: Ledger, turn: tuple[int, int], faults: list[Fault]) -> list[Any | None]:
-    """The messages of a turn as they are to stand in the view."""
-    dialect, (start, end) = ledger.dialect, turn
-    blocks: defaultdict[int, set[int]] = defaultdict(set)
-    apart = False
-    for fault in faults:
-        if fault.kind == "result_apart" and _call_is_shown(ledger, fault, start):
-            apart = True
-        elif fault.kind != "system_apart":
-            blocks[fault.index].add(fault.block)
-    wanted = [
-        _without_blocks(dialect, history[at], blocks[at]) if at in blocks else history[at] for at in range(start, end)
-    ]
-    if apart:
-        answers = [at for at, message in enumerate(wanted) if message is not None and role_of(message) != "assistant"]
-        for at, message in zip(answers, dialect.results_first([wanted[at] for at in answers]), strict=True):
+    def is_done(self, faults: list[Fault]) -> bool:
+        """Whether it was mended of these faults, and what was put in at its end, or moved there, still stands there."""
+        latest, reason = self._latest, _reason(faults)
+        mended = [at for at in self._indices if at in latest and latest[at].reason == reason]
+        word = self._dialect.user_message(CONTINUATION)
+        put_in = next((at for at in mended if latest[at].message == word), None)
+        if put_in is None:
+            return bool(mended) and ("system_apart" not in reason or mended[-1] == self._indices[-1])
+        behind = range(put_in + 1, self._indices.stop)
+        return not any(at not in latest or latest[at].message is not None for at in behind)
+
+    def mended(self, faults: list[Fault], now_ms: int) -> list[Record]:
+        """A record for each message that is to stand in the view otherwise than it does."""
+        made: list[Record] = []
+        reason = _reason(faults)
+        for index, message in zip(self._indices, self._without_faults(faults), strict=True):
+            shown = self._shown(index)
+            with suppress(RecursionError):  # what is nested too deeply for a record is left, and reported
+                if message is not shown and (plain := as_plain(message)) != as_plain(shown):
+                    heads = self._ledger.heads
+                    made.append(record_of(heads, "repaired", index, index + 1, now_ms, message=plain, reason=reason))
+        return made
+
+    def _shown(self, index: int) -> Any | None:
+        return self._latest[index].message if index in self._latest else self._history[index]
+
+    def _without_faults(self, faults: list[Fault]) -> list[Any | None]:
+        """The messages as they are to stand in the view."""
+        start, dialect = self._indices.start, self._dialect
+        blocks: defaultdict[int, set[int]] = defaultdict(set)
+        apart = False
+        for fault in faults:
+            if fault.kind == "result_apart" and self._ledger.turn_start_at(fault.index) >= start:
+                apart = True
+            elif fault.kind not in _OF_A_TURN:
+                blocks[fault.index].add(fault.block)
+        wanted = [
+            _without_blocks(dialect, self._history[at], blocks[at]) if at in blocks else self._history[at]
+            for at in self._indices
+        ]
+        kinds = {fault.kind for fault in faults}
+        if "ill_formed" in kinds:
+            wanted = [None if message is None else dialect.well_formed(message) for message in wanted]
+        if apart:
+            self._put_results_first(wanted)
+        if "system_apart" in kinds:
+            self._put_systems_last(wanted)
+        if dialect.profile.thinking_is_content:
+            self._end_in_speech(wanted)
+        self._put_words_in(wanted)
+        return wanted
+
+    def _put_results_first(self, wanted: list[Any | None]) -> None:
+        """The results of a turn ahead of all else that answers its assistant."""
+        behind = range(_run_end(wanted), len(wanted))
+        answers = [at for at in behind if wanted[at] is not None]
+        for at, message in zip(answers, self._dialect.results_first([wanted[at] for at in answers]), strict=True):
             wanted[at] = message
-    if any(fault.kind == "system_apart" for fault in faults):
-        _put_systems_last(wanted, max(0, ledger.stable_prefix_end() - start))
-    return [_stand_in(wanted, at, start, ledger) if message is None else message for at, message in enumerate(wanted)]
+
+    def _put_systems_last(self, wanted: list[Any | None]) -> None:
+        """The system messages of a turn behind its users', as one; those that head the list stay."""
+        places = range(max(0, self._ledger.stable_prefix_end() - self._indices.start), len(wanted))
+        by_role: defaultdict[str, list[Any]] = defaultdict(list)
+        for at in places:
+            if wanted[at] is not None:
+                by_role[role_of(wanted[at])].append(wanted[at])
+        if not by_role["user"]:
+            if not any(self._ledger.traits[self._indices[at]].role == "user" for at in places):
+                return  # it is still to come
+            by_role["user"].append(self._dialect.user_message(CONTINUATION))  # all that the user had said was faulty
+        systems = self._dialect.joined_systems(by_role["system"])
+        for at, message in zip_longest(places, [*by_role["assistant"], *by_role["user"], *systems]):
+            wanted[at] = message
+
+    def _end_in_speech(self, wanted: list[Any | None]) -> None:
+        """The assistant's part without the thinking that it ends in, where anything stands behind it."""
+        end = _run_end(wanted)
+        if not any(message is not None and role_of(message) not in _SYSTEM for message in wanted[end:]):
+            return
+        for at in reversed(range(end)):
+            message = wanted[at]
+            if message is None or role_of(message) != "assistant":
+                continue
+            read = self._dialect.read(message, self._indices.start + at).blocks
+            spoken = len(read)
+            while spoken and isinstance(read[spoken - 1], Thinking):
+                spoken -= 1
+            if spoken < len(read):
+                wanted[at] = self._dialect.without_blocks(message, frozenset(range(spoken, len(read))))
+            if spoken:
+                return
+
+    def _put_words_in(self, wanted: list[Any | None]) -> None:
+        """A word for each message taken out without which roles would not be as the provider wants them."""
+        roles_behind: list[str] = []
+        behind = ""
+        for message in reversed(wanted):
+            roles_behind.append(behind)
+            behind = behind if message is None else role_of(message)
+        before = self._role_before()
+        for at, behind in enumerate(reversed(roles_behind)):
+            if wanted[at] is None:
+                wanted[at] = self._word(self._indices.start + at, before, behind)
+            before = before if wanted[at] is None else role_of(wanted[at])
+
+    def _role_before(self) -> str:
+        """The role of what the view shows ahead of the turn; empty: nothing."""
+        for index in reversed(range(self._active.end, self._indices.start)):
+            if (message := self._shown(index)) is not None:
+                return role_of(message)
+        return role_of(self._active.spans[-1].message) if self._active.spans else ""
+
+    def _word(self, index: int, before: str, behind: str) -> Any | None:
+        """The user's, at the very beginning or end or ahead of a system message; the assistant's behind one."""
+        ledger, profile = self._ledger, self._dialect.profile
+        ends = self._indices.stop == len(ledger) and not behind
+        if ledger.traits[index].role == "assistant":
+            needed = profile.places_system and before in _SYSTEM and behind not in ("", "assistant")
+            return self._dialect.assistant_message(ACKNOWLEDGEMENT) if needed else None
+        opens = index == ledger.stable_prefix_end() and profile.opens_with_user and behind != "user"
+        answered = before == "assistant" and not ledger.open_calls
+        needed = (
+            opens
+            or (ends and (answered or not before))
+            or (profile.places_system and before == "assistant" and behind in _SYSTEM)
+        )
+        return self._dialect.user_message(CONTINUATION) if needed and ledger.traits[index].role not in _SYSTEM else None
 
 
-def _put_systems_last(wanted: list[Any | None], since: int) -> None:
-    """The system messages of a turn behind its users', in place."""
-    places = [
-        at
-        for at, message in enumerate(wanted)
-        if at >= since and message is not None and role_of(message) != "assistant"
-    ]
-    ordered = sorted((wanted[at] for at in places), key=lambda message: role_of(message) != "user")
-    for at, message in zip(places, ordered, strict=True):
-        wanted[at] = message
-
-
-def _call_is_shown(ledger: Ledger, fault: Fault, start: int) -> bool:
-    return ledger.turn_start_at(fault.index) >= start
+def _run_end(messages: list[Any | None]) -> int:
+    """Index behind the last of the assistant's messages."""
+    places = (at for at, message in enumerate(messages) if message is not None and role_of(message) == "assistant")
+    return max(places, default=-1) + 1
 
 
 def _without_blocks(dialect: Dialect, message: Any, blocks: set[int]) -> Any | None:
     return None if -1 in blocks else dialect.without_blocks(message, frozenset(blocks))
-
-
-def _stand_in(wanted: list[Any | None], at: int, start: int, ledger: Ledger) -> Any | None:
-    """A word of the user's where a message taken out would leave the conversation without one: at its very
-    beginning or end, or ahead of a system message."""
-    index, profile = start + at, ledger.dialect.profile
-    if ledger.traits[index].role in ("assistant", "system", "developer"):
-        return None
-    opens = index == ledger.stable_prefix_end() and profile.opens_with_user
-    after_assistant = at > 0 and wanted[at - 1] is not None and role_of(wanted[at - 1]) == "assistant"
-    ends = start + len(wanted) == len(ledger) and not any(wanted[at:])
-    follows = profile.places_system and index + 1 < len(ledger) and ledger.traits[index + 1].system
-    needed = opens or (after_assistant and (ends or follows))
-    return ledger.dialect.user_message(CONTINUATION) if needed else None
 
 
 def describe(fault: Fault) -> str:
@@ -158,6 +235,10 @@ def describe(fault: Fault) -> str:
         case "empty_message":
             return f"{place}: nothing in it"
         case "system_apart":
-            return f"{place}: a system message with the user's behind it"
+            return f"{place}: a system message that does not stand between the user's and the assistant's"
+        case "thinking_last":
+            return f"{place}: thinking that the assistant's turn ends in"
+        case "ill_formed":
+            return f"{place}: an empty list of calls, or a result that is null"
         case "repeated_id":
             return f"{place}: id {fault.call!r} is used twice in one turn; left as it is"

@@ -241,11 +241,18 @@ class Situation:
         cache_key: str | None = None,
         reason: str | None = None,
     ) -> tuple[Record, ...]:
-        """The span's own record, then its pins, then the thinking that goes with it; mends come first."""
+        """The span's own record, then its pins, then the thinking that goes with it; mends come first.
+
+        What is mended inside the span is not recorded: records hold whole messages, and travel.
+        """
         ledger, now_ms, (start, end) = self.ledger, self.scene.now_ms, span
         message = ledger.dialect.user_message(encodable(text))
         record = record_of(ledger.heads, kind, start, end, now_ms, cache_key=cache_key, message=message, reason=reason)
-        return self._with_what_follows(record, pins_of(ledger, start, end, self.scene.pinned), self.strips_thinking)
+        pins = pins_of(ledger, start, end, self.scene.pinned)
+        mends = tuple(mend for mend in self.repaired if mend.start in pins or not _is_edit_within(mend, start, end))
+        made = self._with_what_follows(record, pins, mends, self.strips_thinking)
+        # A shorter span than the one that is shown, a session that heals, uncovers what needed no mending.
+        return (*made, *repairs(self.history, ledger, self.with_records(made), now_ms)) if ledger.faults else made
 
     def block_records(self, ready: Ready) -> tuple[Record, ...]:
         """`span_records` of a `native` summary: of its span only system messages stay, behind the block."""
@@ -261,7 +268,8 @@ class Situation:
             reason=made_for(ready.model, ready.envelope),
         )
         restated = dict.fromkeys(ledger.systems(start, end), "system")
-        return self._with_what_follows(record, restated, self.strips_thinking and not self.keeps_thinking(ready))
+        strips = self.strips_thinking and not self.keeps_thinking(ready)
+        return self._with_what_follows(record, restated, self.repaired, strips)
 
     def keeps_thinking(self, ready: Ready) -> bool:
         """Whether a summary leaves thinking in the turns behind it valid: a block that stands for just what was sent,
@@ -270,10 +278,17 @@ class Situation:
         alone = not self.ledger.systems(ready.start, ready.end) and turns_role(self.ledger, ready.end)
         return as_sent and alone
 
-    def _with_what_follows(self, record: Record, pins: dict[int, str], strips: bool) -> tuple[Record, ...]:
+    def _with_what_follows(
+        self, record: Record, pins: dict[int, str], mends: tuple[Record, ...], strips: bool
+    ) -> tuple[Record, ...]:
         ledger, now_ms = self.ledger, self.scene.now_ms
         removed: list[Record] = []
         if strips:
             kept = (*pins, *range(record.end, len(ledger)))
             removed = removed_thinking(ledger, self.active, kept, f"{record.kind}:{record.mark[:32]}", now_ms)
-        return (*self.repaired, record, *pin_records(ledger, pins, record.mark, now_ms), *removed)
+        return (*mends, record, *pin_records(ledger, pins, record.mark, now_ms), *removed)
+
+
+def _is_edit_within(record: Record, start: int, end: int) -> bool:
+    """Whether a record changes a message of a span and nothing else: nobody sees it where a summary stands for that."""
+    return record.kind in ("repaired", "thinking_removed") and start <= record.start and record.end <= end

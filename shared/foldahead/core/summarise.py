@@ -9,6 +9,7 @@ from foldahead.core.redact import redact
 from foldahead.core.request import SummaryRequest
 from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate, estimate_text
+from foldahead.core.verify import spoken
 from foldahead.core.wrapper import wrap
 
 INDEX_RATIO = 0.03
@@ -27,7 +28,8 @@ def with_index(text: str, messages: Sequence[Message], parent: str = "") -> str:
         messages = (Message("assistant", (Text(parent),)), *messages)
         budget *= 2
     index = mechanical_index(messages, budget)
-    return f"{redact(text).strip()}\n\n{index}" if index else redact(text).strip()
+    said = redact(spoken(text))
+    return f"{said}\n\n{index}" if index else said
 
 
 def nonce_of(request: SummaryRequest) -> str:

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from foldahead.core.canonical import plain
-from foldahead.core.messages import Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
+from foldahead.core.messages import ENCODED, Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 BYTES_PER_TOKEN = 3.5
 MESSAGE_OVERHEAD_TOKENS = 4
@@ -27,7 +27,6 @@ DENSE_TOKENS_PER_CHAR = 1.1
 UNLIMITED = 2**31 - 1
 """More tokens than anything has or has room for."""
 
-_BASE64 = re.compile("[A-Za-z0-9+/_-]{256,}={0,2}")
 _LONG_CHARS = 16_384
 _SAMPLES, _SAMPLE_CHARS = 16, 512
 _TAKES_MUCH = 2
@@ -104,8 +103,8 @@ def _estimate_sealed(encoded: str) -> int:
 def _estimate_foreign(value: Any) -> int:
     """A block of a kind not known: its text, and for each encoded file in it as much as for a picture."""
     text = _spelled(value)
-    files = _BASE64.findall(text)
-    return estimate_text(_BASE64.sub("", text) if files else text) + UNKNOWN_PICTURE_TOKENS * len(files)
+    files = ENCODED.findall(text)
+    return estimate_text(ENCODED.sub("", text) if files else text) + UNKNOWN_PICTURE_TOKENS * len(files)
 
 
 def _estimate_compaction(value: Any) -> int:

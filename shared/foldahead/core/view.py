@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from foldahead.core.dialect import Dialect, role_of
 from foldahead.core.ledger import Ledger
-from foldahead.core.messages import is_compaction
+from foldahead.core.messages import Call, Result, is_compaction
 from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.tokens import estimate
 
@@ -206,8 +206,16 @@ def _lead_over(settled: list[Any], role: str, dialect: Dialect) -> None:
         return
     if role_of(settled[-1]) == "system" and role != "assistant":
         settled.append(dialect.assistant_message(ACKNOWLEDGEMENT))
-    if role == "system" and role_of(settled[-1]) != "user":
+    if role == "system" and not _takes_system(settled[-1], dialect):
         settled.append(dialect.user_message(CONTINUATION))
+
+
+def _takes_system(message: Any, dialect: Dialect) -> bool:
+    """Whether a system message may stand behind this one: a user's, or one that ends in a tool of the provider's."""
+    if role_of(message) != "assistant":
+        return role_of(message) == "user"
+    last = next(reversed(dialect.read(message, 0).blocks), None)
+    return isinstance(last, Call | Result) and last.server
 
 
 def _edited(messages: Sequence[Any], start: int, edits: Iterable[Record], dialect: Dialect) -> list[Any]:
@@ -239,12 +247,15 @@ def parse_place(place: str) -> tuple[int, int]:
 
 
 def _alternating(view: list[Any], dialect: Dialect) -> list[Any]:
+    """With a word between two of one role. A user's may not follow a tool's either: the assistant is to answer that."""
     alternating: list[Any] = []
+    before = ""
     for message in view:
         role = role_of(message)
-        if alternating and role == role_of(alternating[-1]) == "user":
+        if role == "user" and before in ("user", "tool", "function"):
             alternating.append(dialect.assistant_message(ACKNOWLEDGEMENT))
-        elif alternating and role == role_of(alternating[-1]) == "assistant":
+        elif role == before == "assistant":
             alternating.append(dialect.user_message(CONTINUATION))
         alternating.append(message)
+        before = before if _is_system(message) else role
     return alternating

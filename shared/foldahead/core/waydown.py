@@ -4,6 +4,7 @@ from bisect import bisect_left
 
 from foldahead.core.cut import Cut
 from foldahead.core.ledger import Ledger
+from foldahead.core.pins import pinned_tokens
 from foldahead.core.policy import Policy
 from foldahead.core.scene import Extract, Plan, Situation
 from foldahead.core.wrapper import truncation_marker, wrap
@@ -26,7 +27,8 @@ def _extracted(now: Situation, cut: Cut, extract: Extract) -> Plan | None:
         return None
     tail = now.tail if now.scene.target_tokens is None else len(now.ledger)
     room = now.target if now.scene.target_tokens is None else now.target - _outside(now)
-    budget = extract_budget(now.ledger, cut, tail, now.policy, room, _per_token(now))
+    pinned = pinned_tokens(now.ledger, cut.start, cut.end, now.scene.pinned)
+    budget = extract_budget(now.ledger, cut, tail, now.policy, room, _per_token(now), pinned)
     text = wrap(extract(cut.end, budget), "extract", cut.end)
     records = now.span_records("swapped", (cut.start, cut.end), text, reason="extract")
     plan = now.planned("swapped", "extract", records, now.with_records(records))
@@ -44,11 +46,16 @@ def _per_token(now: Situation) -> float:
     return max(0.1, now.scene.counter(now.history) / max(1, now.ledger.tokens[-1]))
 
 
-def extract_budget(ledger: Ledger, cut: Cut, tail: int, policy: Policy, target: int, slope: float) -> int:
-    """Tokens for a summary by rules: a quarter of the span, what the target leaves room for, the policy's maximum."""
-    room = int(target / slope * 0.9) - (ledger.span_tokens(cut.end, tail) if tail > cut.end else 0)
-    quarter = ledger.span_tokens(cut.start, cut.end) // 4
-    return max(LEAST_EXTRACT_TOKENS, min(quarter, room, policy.summary_max_tokens))
+def extract_budget(
+    ledger: Ledger, cut: Cut, tail: int, policy: Policy, target: int, slope: float, pinned_tokens: int
+) -> int:
+    """Tokens for a summary by rules: a quarter of what goes, what the target leaves room for, the policy's maximum.
+
+    `pinned_tokens`: an estimate of what stays in the view from inside the span.
+    """
+    kept = pinned_tokens + (ledger.span_tokens(cut.end, tail) if tail > cut.end else 0)
+    quarter = (ledger.span_tokens(cut.start, cut.end) - pinned_tokens) // 4
+    return max(LEAST_EXTRACT_TOKENS, min(quarter, int(target / slope * 0.9) - kept, policy.summary_max_tokens))
 
 
 def _truncated(now: Situation, cut: Cut) -> Plan | None:

@@ -34,6 +34,8 @@ WORDS = {
     "cut_off": "the summary was cut off",
     "refused": "the summariser refused",
     "about_the_request": "the summary is about the request itself",
+    "off": "the policy's mode is off",
+    "shadow": "the policy's mode is shadow",
 }
 """Reasons of `unchanged` in words."""
 

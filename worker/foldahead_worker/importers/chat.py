@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foldahead_worker.importers import langchain
+from foldahead_worker.importers import foreign
 from foldahead_worker.importers.dialect import dialect_of
 from foldahead_worker.importers.messages import checked
 from foldahead_worker.importers.notes import Notes
@@ -17,9 +17,9 @@ def session_of(
 ) -> ImportedSession:
     """One session of a list of messages, each left as it is; `body` is the object that the list stands in.
 
-    `at` names the list in errors. Raises BadMessage or (for LangChain's) UnknownFormat.
+    `at` names the list in errors. Raises BadMessage or (for formats that are known and not supported) UnknownFormat.
     """
-    langchain.refuse(values)
+    foreign.refuse(values)
     messages = checked(values, at, notes)
     return ImportedSession(
         name=name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foldahead_worker.importers import chat, langchain, trajectory
+from foldahead_worker.importers import chat, foreign, trajectory
 from foldahead_worker.importers.errors import BadMessage, UnknownFormat
 from foldahead_worker.importers.messages import looks_like_one
 from foldahead_worker.importers.notes import Notes
@@ -98,7 +98,7 @@ def _runs(runs: list[Any], at: str, around: dict[str, Any], wanted: str, notes: 
 def _run(
     run: Any, index: int, at: str, around: dict[str, Any], wanted: str, notes: Notes, taken: set[str]
 ) -> ImportedSession:
-    langchain.refuse(run)
+    foreign.refuse(run)
     if is_array(run):
         return chat.session_of(run, around, unique(f"run{index}", taken), at, wanted, notes)
     key = messages_key(run) if is_object(run) else None

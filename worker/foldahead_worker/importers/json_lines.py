@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foldahead_worker.importers import chat, document, langchain
+from foldahead_worker.importers import chat, document, foreign
 from foldahead_worker.importers.errors import BadMessage, UnknownFormat
 from foldahead_worker.importers.messages import fault_of, looks_like_one
 from foldahead_worker.importers.notes import Notes
@@ -15,7 +15,7 @@ from foldahead_worker.importers.shape import is_object, named
 
 def sessions_of(lines: tuple[Line, ...], name: str, wanted: str, notes: Notes) -> list[ImportedSession]:
     """The sessions in the lines; a line that makes no sense is noted. Raises UnknownFormat when none does."""
-    langchain.refuse([line.value for line in lines])
+    foreign.refuse([line.value for line in lines])
     first = next((line.value for line in lines if _is_known(line.value)), None)
     if first is None:
         found = named(lines[0].value) if lines else "nothing"

@@ -1,12 +1,14 @@
 """From a path to JSON: one document, or JSON Lines.
 
-JSON as Python reads it: NaN, Infinity and lone surrogates are let through, for they stand in real sessions.
+JSON as Python reads it: NaN, Infinity and lone surrogates are let through, for they stand in real sessions. So do what
+writers leave that were cut off: NULs, and two values on a line.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from foldahead_worker.importers.notes import Notes
 
 MAX_FILE_BYTES = 256 * 1024 * 1024  # decoded and parsed in memory: some five times this
 MAX_INTEGER_DIGITS = 4300  # Python's own limit for turning an integer into text and back
+_FILLING = re.compile(r"[\s\0\ufeff]*")
+_DECODER = json.JSONDecoder()
 
 
 class Document(Struct, frozen=True):
@@ -49,7 +53,7 @@ def read(path: Path, notes: Notes) -> Document | Lines:
         try:
             return Document(_value(text))
         except NotJson as fault:
-            return _lines(raw_lines, notes, str(fault))
+            return _lines_or_values(text, raw_lines, notes, str(fault))
     return _lines(raw_lines, notes, "is not text in UTF-8, UTF-16 or UTF-32; expected JSON or JSON Lines")
 
 
@@ -100,15 +104,33 @@ def _value(text: str) -> Any:
         raise NotJson(f"holds an integer of more than {MAX_INTEGER_DIGITS} digits") from fault
 
 
+def _lines_or_values(text: str, raw_lines: list[str | None], notes: Notes, reason: str) -> Document | Lines:
+    """JSON Lines, else values of several lines each, one behind the other. Raises NotJson with `reason`."""
+    try:
+        return _lines(raw_lines, notes, reason)
+    except NotJson:
+        values, fault = _values(text)
+        if fault or not any(isinstance(value, dict | list) for _, value in values):
+            raise
+    if len(values) == 1:
+        return Document(values[0][1])
+    lines: list[Line] = []
+    number, seen = 1, 0
+    for at, value in values:
+        number, seen = number + text.count("\n", seen, at), at
+        lines.append(Line(number, value))
+    return Lines(tuple(lines))
+
+
 def _lines(raw_lines: list[str | None], notes: Notes, reason: str) -> Lines:
     """Line by line. Raises NotJson with `reason` (why it is no document) when most lines are no JSON."""
     good: list[Line] = []
     broken: list[str] = []
     filled = [(number, raw) for number, raw in enumerate(raw_lines, 1) if raw is None or raw.strip()]
     for number, raw in filled:
-        try:
-            good.append(Line(number, _line_value(raw)))
-        except NotJson as fault:
+        values, fault = _line_values(raw)
+        good += [Line(number, value) for value in values]
+        if fault:
             broken.append(f"line {number}: {fault}, passed over")
     if not filled:
         raise NotJson(reason)  # nothing but separators, which only a split into lines takes for blanks
@@ -121,13 +143,39 @@ def _lines(raw_lines: list[str | None], notes: Notes, reason: str) -> Lines:
     return Lines(tuple(good))
 
 
-def _line_value(raw: str | None) -> Any:
+def _line_values(raw: str | None) -> tuple[list[Any], str]:
+    """The values of a line, one as a rule, and what is wrong with the line, or with the rest of it."""
     if raw is None:
-        raise NotJson("not text in UTF-8")
+        return [], "not text in UTF-8"
     try:
-        return _value(raw)
+        return [_value(raw)], ""
     except NotJson as fault:
-        cause = fault.__cause__
-        if isinstance(cause, json.JSONDecodeError):
-            raise NotJson(f"not JSON ({cause.msg}, column {cause.colno})") from cause
-        raise
+        if not isinstance(fault.__cause__, json.JSONDecodeError):
+            return [], str(fault)
+    found, fault_said = _values(raw)
+    return [value for _, value in found], fault_said or ("" if found else "nothing but NULs")
+
+
+def _values(text: str) -> tuple[list[tuple[int, Any]], str]:
+    """The values of a text, each with its place, and what is wrong with it.
+
+    What stands before a fault counts only where another object was begun: else it is a piece of something larger.
+    """
+    found: list[tuple[int, Any]] = []
+    at = _end_of_filling(text, 0)
+    while at < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except json.JSONDecodeError as fault:
+            said = f"not JSON ({fault.msg}, column {fault.colno})"
+            return (found if text[at] == "{" else []), said
+        except (RecursionError, ValueError):
+            return [], "is nested too deeply to be read, or holds too long a number"
+        found.append((at, value))
+        at = _end_of_filling(text, end)
+    return found, ""
+
+
+def _end_of_filling(text: str, at: int) -> int:
+    match = _FILLING.match(text, at)
+    return match.end() if match else at

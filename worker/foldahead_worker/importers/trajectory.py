@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from foldahead_worker.importers import langchain
+from foldahead_worker.importers import foreign
 from foldahead_worker.importers.dialect import ANTHROPIC, dialect_of
 from foldahead_worker.importers.messages import checked
 from foldahead_worker.importers.notes import Notes
@@ -38,9 +38,9 @@ def session_of(
 ) -> ImportedSession:
     """One recorded run. `body` is the object that the list stands in.
 
-    Raises BadMessage or (for LangChain's) UnknownFormat.
+    Raises BadMessage or (for formats that are known and not supported) UnknownFormat.
     """
-    langchain.refuse(values)
+    foreign.refuse(values)
     seen = _agents_own(checked(values, at, notes), at, notes)
     dialect = dialect_of(seen, body, wanted, notes)
     sent = SENT_ANTHROPIC if dialect == ANTHROPIC else SENT_OPENAI

@@ -39,7 +39,14 @@ class AnthropicMessages:
 
     name = "anthropic"
     canonical = "anthropic"
-    profile = Profile(opens_with_user=True, alternates=False, merges_runs=True, places_system=True, binds_thinking=True)
+    profile = Profile(
+        opens_with_user=True,
+        alternates=False,
+        merges_runs=True,
+        places_system=True,
+        thinking_is_content=True,
+        binds_thinking=True,
+    )
 
     def read(self, message: Any, at: int) -> Message:
         raw = as_mapping(message, f"messages[{at}]")
@@ -93,6 +100,9 @@ class AnthropicMessages:
         stubbed = {**as_mapping(content[block], "block"), "content": stub}
         return {"role": role_of(message), "content": replaced(content, block, stubbed)}
 
+    def well_formed(self, message: Any) -> Any:
+        return message
+
     def without_thinking(self, message: Any) -> Any | None:
         content = _content(message)
         kept = [block for block in content if _type_of(block) not in _THINKING]
@@ -113,6 +123,13 @@ class AnthropicMessages:
                 others = [block for block in _content(message) if _type_of(block) != "tool_result"]
                 ordered[at] = self._rebuilt(message, others if at else [*results, *others])
         return ordered
+
+    def joined_systems(self, messages: list[Any]) -> list[Any]:
+        if len(messages) < 2 or any(
+            as_mapping(message, "message").get(key) for message in messages for key in _SYSTEM_EXTRA
+        ):
+            return messages
+        return [{"role": "system", "content": [block for message in messages for block in _content(message)]}]
 
     def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:
         surplus = self.breakpoints(messages) - most
@@ -143,7 +160,8 @@ class AnthropicMessages:
         return sum(usage_number(last, name) for name in names) or None
 
     def _rebuilt(self, message: Any, content: list[Any]) -> Any | None:
-        return {"role": role_of(message), "content": content} if content else None
+        """A message of these blocks; None where they say nothing: blank text alone is refused."""
+        return None if all(map(_is_blank, content)) else {"role": role_of(message), "content": content}
 
     def _without_breakpoints(self, message: Any, surplus: int) -> Any:
         """The message with its first `surplus` breakpoints gone, those inside its results included."""
@@ -204,6 +222,13 @@ def _breakpoints(items: Sequence[Any]) -> int:
 def _content(message: Any) -> Sequence[Any]:
     content = as_mapping(message, "message").get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+
+
+def _is_blank(block: Any) -> bool:
+    if _type_of(block) != "text":
+        return False
+    text: Any = block.get("text") if isinstance(block, Mapping) else getattr(block, "text", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return isinstance(text, str) and not text.strip()
 
 
 def _type_of(block: Any) -> Any:

@@ -19,11 +19,14 @@ _SAYS = ("content", "tool_calls", "function_call", "refusal", "audio")
 
 
 _SAYS_BESIDES = _SAYS[1:]
+_NO_USER_BEHIND = ("user", *_RESULTS, "system", "developer")
+"""Behind these a user's message is to be looked at where roles alternate: something may have to stand between."""
 _OPENERS = ("system", "developer", "user", "assistant")
 
 
 class OpenAIChat:
-    """Reads and makes chat messages. With `alternates`, for providers that refuse two of one role in a row."""
+    """Reads and makes chat messages. With `alternates`, for providers that refuse two of one role in a row, or a user's
+    message right behind a tool's (Mistral's, and chat templates made for its models)."""
 
     canonical = "openai"
 
@@ -58,11 +61,15 @@ class OpenAIChat:
             room -= MESSAGE_OVERHEAD_TOKENS
             if role == "tool":
                 call: Any = message.get("tool_call_id")
-                if call not in left:
+                if call not in left or content is None:
                     return None
                 left.remove(call)
                 room -= CALL_OVERHEAD_TOKENS + (_most_of(content, room) if content else 0)
-            elif left or (alternates and role == before == "user") or not _speaks_plainly(message, opening):
+            elif (
+                left
+                or (alternates and role == "user" and not opening and before in _NO_USER_BEHIND)
+                or not _speaks_plainly(message, opening)
+            ):
                 return None
             else:
                 room -= _most_of(content, room) + speech
@@ -81,6 +88,16 @@ class OpenAIChat:
         if block or role_of(message) not in _RESULTS:
             return message
         return {**as_mapping(message, "message"), "content": stub}
+
+    def well_formed(self, message: Any) -> Any:
+        """An empty list of calls is none; a tool that gave nothing gave an empty text."""
+        raw = as_mapping(message, "message")
+        listed = raw.get("tool_calls")
+        if listed is not None and not listed:
+            return {key: value for key, value in raw.items() if key != "tool_calls"}
+        if raw.get("role") == "tool" and raw.get("content") is None:
+            return {**raw, "content": ""}
+        return message
 
     def without_thinking(self, message: Any) -> Any | None:
         raw = as_mapping(message, "message")
@@ -113,6 +130,9 @@ class OpenAIChat:
     def results_first(self, messages: list[Any]) -> list[Any | None]:
         results = [message for message in messages if role_of(message) in _RESULTS]
         return [*results, *(message for message in messages if role_of(message) not in _RESULTS)]
+
+    def joined_systems(self, messages: list[Any]) -> list[Any]:
+        return messages
 
     def limit_breakpoints(self, messages: list[Any], most: int) -> list[Any]:  # noqa: ARG002 - the protocol's
         """Breakpoints are no part of this format; proxies that take them do not refuse a fifth."""
@@ -154,7 +174,9 @@ def _most_of(content: Any, room: int) -> int:
 
 
 def _speaking(raw: dict[str, Any]) -> dict[str, Any] | None:
-    return raw if any(raw.get(key) for key in _SAYS) else None
+    content = raw.get("content")
+    says_nothing = isinstance(content, str) and not content.strip()
+    return raw if any(raw.get(key) for key in (_SAYS_BESIDES if says_nothing else _SAYS)) else None
 
 
 def _reasoning(raw: Mapping[str, Any]) -> tuple[Thinking, ...]:

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Sequence
 from foldahead.core.text.pack import Line, line
 from foldahead.core.text.talk import STRONG, Request, Said, Told, replaces, report, says_the_same
 from foldahead.core.text.words import LEFT_OUT, one_line, shorten
+from foldahead.core.tokens import estimate_text
 
 _NEWEST = "newest request: "
 _NOD_CHARS = 24
 """A user's message up to here ("yes, do it") is no request of its own; it is shown with what it answers."""
 _MOST_NODS = 5
 _CHARS_PER_TOKEN = 3
+_DENSITY_CHARS = 1_000
+"""As much of a text tells how dense its script is."""
 _LEAST_GOAL_CHARS = 90
 _MOST_DECISIONS = 40
 _LEAST_REPORT_CHARS = 280
@@ -18,22 +21,30 @@ _LEAST_REPORT_CHARS = 280
 
 def goal_lines(earlier: list[str], requests: Sequence[Request], most_tokens: int) -> list[Line]:
     """The first request, an earlier summary's before any, and the newest one that is more than a nod."""
-    most_chars = max(_LEAST_GOAL_CHARS, most_tokens * _CHARS_PER_TOKEN)
     first = [text for text in earlier if not text.startswith(_NEWEST)][:1]
     newest = [text for text in earlier if text.startswith(_NEWEST)][-1:]
     own = list(requests)
     if not first and own:
         opening = own.pop(0)
-        lines = [line("goal", opening.at, 0, _indented(shorten(opening.text, most_chars)))]
+        lines = [line("goal", opening.at, 0, _indented(_goal(opening.text, most_tokens)))]
     else:
-        lines = [line("goal", -1, 0, shorten(text, most_chars)) for text in first]
+        lines = [line("goal", -1, 0, _goal(text, most_tokens)) for text in first]
     latest = next((item for item in reversed(own) if len(item.text) > _NOD_CHARS), None)
     if latest:
-        return [
-            *lines,
-            line("goal", latest.at, 1, _NEWEST + _indented(shorten(latest.text, most_chars * 2 // 3))),
-        ]
-    return [*lines, *(line("goal", -1, 1, shorten(text, most_chars)) for text in newest)]
+        return [*lines, line("goal", latest.at, 1, _NEWEST + _indented(_goal(latest.text, most_tokens * 2 // 3)))]
+    return [*lines, *(line("goal", -1, 1, _goal(text, most_tokens)) for text in newest)]
+
+
+def _goal(text: str, most_tokens: int) -> str:
+    return shorten(text, max(_LEAST_GOAL_CHARS, _room_chars(text, most_tokens)))
+
+
+def _room_chars(text: str, tokens: int) -> int:
+    """How many characters of such a text so many tokens have room for: of Chinese a third of what it is of English."""
+    if text.isascii():
+        return tokens * _CHARS_PER_TOKEN
+    beginning = text[:_DENSITY_CHARS]
+    return int(tokens * min(_CHARS_PER_TOKEN, len(beginning) / estimate_text(beginning)))
 
 
 def outlived(earlier: list[str], goal: list[Line]) -> list[str]:
@@ -84,11 +95,10 @@ def decision_lines(told: Sequence[Told], most_tokens: int) -> Iterator[Line]:
 
     `most_tokens` is the room for them all: the last report may take half of it, the one before a quarter.
     """
-    room_chars = most_tokens * _CHARS_PER_TOKEN
     reports = [(seq, item) for seq, item in enumerate(told) if item.kind == "report"][::-1]
     shown = ""
-    for (seq, item), most_chars in zip(reports[:2], (room_chars // 2, room_chars // 4), strict=False):
-        text = report(item.text, max(_LEAST_REPORT_CHARS, most_chars))
+    for (seq, item), part in zip(reports[:2], (2, 4), strict=False):
+        text = report(item.text, max(_LEAST_REPORT_CHARS, _room_chars(item.text, most_tokens) // part))
         shown += text
         yield line("decisions", item.at, seq, text)
     for seq, item in _distinct(told):

@@ -77,6 +77,8 @@ _FLAG = (
     r"|sshpass\s+-p\s{0,4}(?P<sshpass>[^\s]{1,128}+)"
     r"|redis-cli\b[^\r\n|;&]{0,120}?\s(?:-a|--pass)\s+(?P<redis>[^\s]{1,128}+)"
     r"|\blogin\s{1,8}\S{1,128}+\s{1,8}password\s{1,8}(?P<netrc>\S{1,256}+)"
+    r"|\blogin\b[^\r\n|;&]{0,200}?\s-p[ =](?P<login_p>[^\s\"'\-][^\s\"']{0,128}+)"
+    r"|sig=(?P<sas>[\w%+/=\-]{20,512}+)"
     r"|(?:requirepass|masterauth)\s{1,8}(?P<redisconf>\S{1,256}+)"
     r"|(?i:IDENTIFIED\s{1,4}BY)\s{1,4}(?P<sql>'[^'\r\n]{1,256}'|\"[^\"\r\n]{1,256}\")"
     r"|^[\w.*\-]{1,128}+:(?:[0-9]{4,5}|\*):[^:\s]{1,64}+:[^:\s]{1,64}+:(?P<pgpass>[^:\s]{1,256}+)$"
@@ -88,15 +90,18 @@ _KEY = (
     r"|(?<=--)pass(?=[ =])|PASS(?=\s{0,3}=)"
     r"|(?<=_)PASS(?=[\"']?\s{0,3}:)|[Ss](?i:ecret)|[Tt](?i:oken)"
     r"|[Aa](?i:pi[_\-\s]?key|ccess[_\-]?key|uth[_\-]?key|ccount[_\-]?key|pp[_\-]?key)"
+    r"|[Cc](?i:ontrase[ñn]a)|[Ss](?i:enha)(?=\s{0,3}[:=])|[Mm](?i:ot de passe)|[Kk](?i:ennwort)|[Ww](?i:achtwoord)"
+    r"|[Hh](?i:asło)|[Пп](?i:ароль)|비밀번호"
     r"|_auth(?=\s{0,3}=)|[Pp](?i:rivate[_\-]?key)|[Ee](?i:ncryption[_\-]?key)|[Ss](?i:igning[_\-]?key"
     r"|hared[_\-]?access[_\-]?signature)"
     r"|[Mm](?i:aster[_\-]?key)|_(?i:iam[_\-]?key)|密码|密碼|口令|パスワード|密钥)"
 )
 _NAMED = (
     _KEY
-    + r"(?P<rest>[\w\-]{0,40}+)\]?\\?[\"'`]?"
-    # `=` and its kin; a tag's end; "is"; a blank before a quote; a blank behind a flag (`--db-password x`)
-    + r"(?P<sep>\]?\s{0,8}(?::=|=>|===?|[:=：])\s{0,8}(?:(?i:is)\s)?|>"
+    + r"(?P<rest>(?:(?![是为為は는은])[\w\-]){0,40}+)\]?\\?[\"'`]?"
+    # `=` and its kin, YAML's block marks behind them; a tag's end; "is"; a blank before a quote; a blank behind a flag
+    # (`--db-password x`)
+    + r"(?P<sep>\]?\s{0,8}(?::=|=>|===?|[:=：])\s{0,8}(?:(?i:is)\s|[|>][\-+]?\s{1,8})?|>|\s{0,2}[是为為は는은]\s{0,2}"
     + r"|[ \t]{1,3}(?i:is|was|to|ist)[ \t]{1,3}|[ \t]{1,3}(?=[\"'])"
     + r"|(?:(?<=-key)|(?<=-token)|(?<=-secret)|(?<=-pass)|(?<=-passwd)|(?<=-password))[ \t]{1,3})"
     + r"(?P<named>[bfru]{0,2}(?P<quote>\\?\"\"\"|\\?[\"'`])(?P<quoted>[^\"'`\r\n\\]{0,512}+)"
@@ -105,6 +110,6 @@ _NAMED = (
 
 SECRET = re.compile(
     rf"(?<![\w\-])(?=\w)(?:(?P<token>{_PREFIXED})|(?P<webhook>{_WEBHOOK})|{_HEADER}|{_FLAG})"
-    rf"|(?=[:\-])(?:{_URL}|(?P<block>{_BLOCK}))|(?=[PpSsTtCcAa_EeMm密口パ]){_NAMED}",
+    rf"|(?=[:\-])(?:{_URL}|(?P<block>{_BLOCK}))|(?=[PpSsTtCcAa_EeMmKkWwHhПп密口パ비]){_NAMED}",
     re.MULTILINE,
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from foldahead.core.text.anchors import folded, places_of
 from foldahead.core.text.secret_formats import SHORTEST_TOKEN_CHARS
 
-_FOREIGN = re.compile("密码|密碼|口令|密钥|パスワード")
+_FOREIGN = re.compile("密码|密碼|口令|密钥|パスワード|비밀번호|пароль|contraseña|hasło", re.IGNORECASE)
 _ANCHORS = (
     # in lower case, and how far before them a format may begin
     (b"pass", (0, 3, 7)),  # password, passwd, --pass; sshpass; requirepass
@@ -29,6 +29,12 @@ _ANCHORS = (
     (b"redis-cli", (0,)),
     (b"login", (0,)),
     (b"identified", (0,)),
+    (b"sig=", (0,)),
+    (b"contrasena", (0,)),
+    (b"senha", (0,)),
+    (b"mot de passe", (0,)),
+    (b"kennwort", (0,)),
+    (b"wachtwoord", (0,)),
     # tokens that are no long run of letters, digits, dashes and dots from their beginning on
     (b"whsec_", (0,)),
     (b"1//0", (0,)),

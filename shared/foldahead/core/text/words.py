@@ -1,7 +1,8 @@
 """Cutting texts with a mark, splitting them into sentences, and the cue words that tell sentences apart.
 
-Cues are in the languages that sessions come in most: English, German, French, Spanish, Portuguese, Italian,
-Dutch, Russian, Chinese, Japanese, Korean. They only rank: what the user said is kept, cue or none.
+Cues are in the languages that sessions come in most: English, German, French, Spanish, Portuguese, Italian, Dutch,
+Russian, Chinese, Japanese, Korean; the words for never, always, only and must not in others too. They only rank: what
+the user said is kept, cue or none, as far as there is room.
 """
 
 import re
@@ -28,14 +29,30 @@ CONSTRAINT = re.compile(
     r"|ないで|しない|必ず|ください|だけ|常に|代わりに|하지\s?마|반드시|항상|절대|만\s",
     re.IGNORECASE,
 )
+_FORBIDDEN = (
+    r"kein\w*|geen|niet|alleen|não|non(?!-)|mai|ne (?:\w+ ){1,2}(?:pas|jamais)|n['’]\w+ (?:pas|jamais)|seulement"
+    r"|uniquement|únicamente|solamente|soltanto|somente|apenas"
+    r"|no (?:se )?(?:debe|toques?|uses?|cambies?|modifiques?|borres?|hagas?)"
+    r"|nigdy|zawsze|nie wolno|tylko|nikdy|vždy|pouze|ніколи|завжди|не можна|тільки|ποτέ|πάντα|μόνο"
+    r"|asla|her zaman|sakın|sadece|yalnızca|jangan|selalu|hanya|tidak boleh"
+    r"|aldrig|aldri|alltid|altid|endast|älä|aina|soha|mindig|csak"
+)
+"""Words that forbid or insist, in languages of which no more is known."""
+_FORBIDDEN_WITHIN = (
+    r"không bao giờ|không được|đừng|luôn|ห้าม|อย่า|เสมอ|เท่านั้น|أبدا|أبدًا|دائما|دائمًا|يجب|ممنوع|فقط|לעולם|תמיד|אסור|רק "
+    r"|कभी |हमेशा|केवल|सिर्फ|मत "
+)
+"""The same in scripts without blanks between words, or with marks that are no letters."""
 STRONG_CONSTRAINT = re.compile(
     r"\b(?:never|always|must(?:n't)?|ha(?:ve|s) to|shall|correction|do ?n[o']t|don\u2019t|only|avoid|without|instead"
     r"|make sure|ensure"
     r"|be careful|forbidden|not allowed|wrong"
     r"|not correct|incorrect|actually|no longer|from now on|prefer|at most|at least|exactly|keep|remember|"
-    r"nie(?:mals)?|immer|nicht|muss|nur|statt\w*|jamais|toujours|nunca|siempre|sempre|nooit|altijd)\b"
+    r"nie(?:mals)?|immer|nicht|muss|nur|statt\w*|jamais|toujours|nunca|siempre|sempre|nooit|altijd|"
+    + _FORBIDDEN
+    + r")\b"
     r"|никогда|всегда|нельзя|только|вместо|不要|不能|必须|必須|总是|總是|禁止|始终|改用|请勿|别|ないで|必ず"
-    r"|常に|代わりに|하지\s?마|반드시|항상|절대",
+    r"|常に|代わりに|하지\s?마|반드시|항상|절대|" + _FORBIDDEN_WITHIN,
     re.IGNORECASE,
 )
 DECISION = re.compile(
