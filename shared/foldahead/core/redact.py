@@ -41,8 +41,10 @@ _PASSWORD_KEYS = (
     "contrase",
     "senha",
     "mot de",
+    "kennwort",
+    "wachtwoord",
+    "hasło",
 )
-_PASSWORD_KEYS += ("kennwort", "wachtwoord", "hasło")
 _PROSE = ("", "is", "was", "to", "ist", "是", "为", "為", "は", "는", "은")
 """What parts name and value in a sentence: there only what no word looks like is a secret."""
 _AUTHORISATIONS = ("header", "bearer")
