@@ -91,7 +91,7 @@ def _spare_the_disk(server: str) -> None:
     _execute(server, sql.SQL("SELECT pg_reload_conf()"))
 
 
-def _execute(server: str, statement: sql.Composable) -> None:
+def _execute(server: str, statement: sql.SQL | sql.Composed) -> None:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(statement)
 
