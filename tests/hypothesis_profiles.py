@@ -6,7 +6,7 @@ All are random; a failure prints the blob that brings it back.
 from hypothesis import HealthCheck, Phase, settings
 
 _ALLOWED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
-_CI = settings(max_examples=40, stateful_step_count=30, deadline=None, print_blob=True, suppress_health_check=_ALLOWED)
+_CI = settings(max_examples=60, stateful_step_count=30, deadline=None, print_blob=True, suppress_health_check=_ALLOWED)
 
 settings.register_profile("ci", _CI)
 settings.register_profile("soak", _CI, max_examples=400, stateful_step_count=50)

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -26,23 +26,37 @@ def what_happened(session: dict[str, Any]) -> dict[str, Any]:
     return {"swaps": swaps} | {name: session[name] for name in same}
 
 
-def test_a_session_swaps_ahead_of_time_and_every_request_is_valid(tmp_path: Path) -> None:
-    result = play(tmp_path, str(write_session(tmp_path)))
-    [session] = result["sessions"]
+class Run(NamedTuple):
+    """A play of `write_session`, as it was told and as it wrote its requests."""
+
+    result: dict[str, Any]
+    requests: Path
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One run, for the tests that look at what came of it."""
+    folder = tmp_path_factory.mktemp("played")
+    return Run(play(folder, str(write_session(folder)), "--out", str(folder / "requests")), folder / "requests")
+
+
+def test_a_session_swaps_ahead_of_time_and_every_request_is_valid(played: Run) -> None:
+    [session] = played.result["sessions"]
     assert session["turns"] == 24
     assert session["swaps"]
     assert all(swap["ready_before_needed"] for swap in session["swaps"])
     assert session["validity_faults"] == session["degraded"] == []
     assert session["tokens_sent"] < session["tokens_sent_without"]
-    assert result["totals"]["swaps"] == len(session["swaps"])
+    assert played.result["totals"]["swaps"] == len(session["swaps"])
 
 
-def test_a_run_repeats_and_a_process_for_each_turn_changes_nothing(tmp_path: Path) -> None:
-    file = str(write_session(tmp_path))
-    [living] = play(tmp_path, file)["sessions"]
-    [again] = play(tmp_path, file)["sessions"]
-    [fresh] = play(tmp_path, file, "--fresh-process")["sessions"]
-    assert what_happened(living) == what_happened(again) == what_happened(fresh)
+@pytest.mark.parametrize("arguments", [(), ("--fresh-process",)], ids=["again", "a process for each turn"])
+def test_a_run_repeats_and_a_process_for_each_turn_changes_nothing(
+    tmp_path: Path, played: Run, arguments: tuple[str, ...]
+) -> None:
+    [living] = played.result["sessions"]
+    [other] = play(tmp_path, str(write_session(tmp_path)), *arguments)["sessions"]
+    assert what_happened(other) == what_happened(living)
 
 
 def test_forks_share_what_was_paid_for(tmp_path: Path) -> None:
@@ -52,10 +66,8 @@ def test_forks_share_what_was_paid_for(tmp_path: Path) -> None:
     assert first["paid"] > 0
 
 
-def test_every_request_is_written_whole_so_that_anyone_can_judge_it(tmp_path: Path) -> None:
-    folder = tmp_path / "requests"
-    play(tmp_path, str(write_session(tmp_path)), "--out", str(folder))
-    files = sorted(folder.iterdir())
+def test_every_request_is_written_whole_so_that_anyone_can_judge_it(played: Run) -> None:
+    files = sorted(played.requests.iterdir())
     kept = [json.loads(file.read_text()) for file in files]
     assert [one["turn"] for one in kept] == list(range(1, 25))
     assert {tuple(one) for one in kept} == {("dialect", "session", "turn", "request")}
@@ -63,7 +75,7 @@ def test_every_request_is_written_whole_so_that_anyone_can_judge_it(tmp_path: Pa
 
 
 def test_with_a_pace_no_turn_waits_for_a_slow_summary(tmp_path: Path) -> None:
-    result = play(tmp_path, str(write_session(tmp_path, 26)), "--turn-seconds", "0.4", "--summary-seconds", "0.5")
+    result = play(tmp_path, str(write_session(tmp_path, 26)), "--turn-seconds", "0.2", "--summary-seconds", "0.5")
     [session] = result["sessions"]
     assert session["swaps"]
     assert result["totals"]["added_ms_max"] < 500

@@ -72,16 +72,24 @@ def running_up(directory: Path, **environ: str) -> Generator[Up]:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
+    """For a test that kills parts of it."""
     with running_up(tmp_path) as running:
         yield running
 
 
-def test_status_tells_of_a_stack_that_runs(up: Up) -> None:
-    ran = run(up.directory, "status", "--json", **up.environment)
+@pytest.fixture(scope="module")
+def whole_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """For tests that leave it whole."""
+    with running_up(tmp_path_factory.mktemp("up")) as running:
+        yield running
+
+
+def test_status_tells_of_a_stack_that_runs(whole_up: Up) -> None:
+    ran = run(whole_up.directory, "status", "--json", **whole_up.environment)
     status = strict_json(ran.stdout)
     assert ran.returncode == 0
-    told = " ".join(f"{name}={value}" for name, value in up.environment.items())
-    assert f"shell     export {told}  # for other commands\n" in up.lines
+    told = " ".join(f"{name}={value}" for name, value in whole_up.environment.items())
+    assert f"shell     export {told}  # for other commands\n" in whole_up.lines
     assert status["redis"]["functions_loaded"] is True
     assert len(status["workers"]) == 1
     assert status["jobs"] == {"queued": 0, "leased": 0, "done": 0, "failed": 0}
@@ -95,16 +103,16 @@ def test_it_runs_on_a_database_that_is_named(tmp_path: Path, postgres_url: str) 
         assert list(up.state.glob("*.db")) == []
 
 
-def test_a_second_up_on_the_same_state_is_refused_in_one_line(up: Up) -> None:
-    ran = run(up.directory, "up", "--state", str(up.state), "--port", str(free_port()))
+def test_a_second_up_on_the_same_state_is_refused_in_one_line(whole_up: Up) -> None:
+    ran = run(whole_up.directory, "up", "--state", str(whole_up.state), "--port", str(free_port()))
     assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
-    assert f"runs already on {up.state} (process {up.process.pid})" in ran.stderr
+    assert f"runs already on {whole_up.state} (process {whole_up.process.pid})" in ran.stderr
 
 
-def test_a_taken_port_is_one_line_that_names_it(up: Up) -> None:
-    ran = run(up.directory, "up", "--state", str(up.directory / "other"), "--port", str(up.port))
+def test_a_taken_port_is_one_line_that_names_it(whole_up: Up) -> None:
+    ran = run(whole_up.directory, "up", "--state", str(whole_up.directory / "other"), "--port", str(whole_up.port))
     assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
-    assert f"port {up.port} is taken" in ran.stderr
+    assert f"port {whole_up.port} is taken" in ran.stderr
 
 
 def test_what_ends_is_started_again(up: Up) -> None:
@@ -140,9 +148,9 @@ def test_its_children_end_with_it_when_it_is_killed(tmp_path: Path) -> None:
     wait_gone(started)
 
 
-def test_central_policy_values_are_checked_kept_and_taken_back(up: Up) -> None:
+def test_central_policy_values_are_checked_kept_and_taken_back(whole_up: Up) -> None:
     def policy(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return run(up.directory, "policy", *arguments, **up.environment)
+        return run(whole_up.directory, "policy", *arguments, **whole_up.environment)
 
     assert policy("set", "acme", "threshold_tokens=40000", "mode=shadow").returncode == 0
     refused = policy("set", "acme", "threshold_tokens=90000")

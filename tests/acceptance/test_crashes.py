@@ -1,5 +1,7 @@
 """Workers and watchers that are killed, stopped, ended: every session gets its summary, paid for once."""
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -173,6 +175,17 @@ def test_at_sigterm_a_worker_hands_back_what_it_has_takes_nothing_new_and_ends(
 
     assert status == 0
     assert [(job.state, job.attempts) for job in stack.jobs()] == [("queued", 0)] * 3
+
+
+def test_processes_that_are_told_to_end_again_and_again_end(make_stack: MakeStack) -> None:
+    stack = make_stack()
+
+    def told_and_gone(name: str) -> bool:
+        os.kill(stack.pid(name), signal.SIGTERM)
+        return not stack.is_running(name)
+
+    for name in ("watch-1", "work-1"):
+        wait_until(lambda name=name: told_and_gone(name), timeout_s=5, every_s=0)
 
 
 def test_a_watcher_killed_and_started_again_goes_on(make_stack: MakeStack, agents: list[Agent]) -> None:

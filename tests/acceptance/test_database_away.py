@@ -1,5 +1,6 @@
 """The database locked, away, full, damaged; clocks that disagree: work is late at most, and never wrong."""
 
+import itertools
 import resource
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from tests.waiting import wait_until
 LOCKED_S = 30.0
 """A connection waits 5 s for a lock; SQLite counts its own naps, which a loaded machine draws out."""
 AN_HOUR_MS, THREE_MINUTES_MS = 3_600_000, 180_000
+_rooms = itertools.count(1)
 
 
 @pytest.fixture
@@ -45,7 +47,12 @@ def fold(stack: RealStack) -> Iterator[Foldahead]:
 
 
 def past_threshold(fold: Foldahead, name: str) -> tuple[Session, Messages]:
-    session, history = fold.session(name, policy=POLICY), conversation(18, name)
+    return published(fold.session(name, policy=POLICY), name)
+
+
+def published(session: Session, topic: str) -> tuple[Session, Messages]:
+    """The session past its threshold, with its history."""
+    history = conversation(18, topic)
     session.publish(history)
     assert session.flush(5)
     return session, history
@@ -122,69 +129,103 @@ def test_a_full_disk_delays_a_summary_and_loses_none(stack: RealStack, fold: Fol
     assert runs_on(stack)
 
 
-def damage(stack: RealStack, table: Table, **values: Any) -> None:
-    with stack.store.writing() as connection:
-        assert connection.execute(update(table).values(values)).rowcount > 0
+# -- damaged rows --------------------------------------------------------------------------------------------------
 
 
-def is_never_shown_when(stack: RealStack, fold: Foldahead, **damaged: Any) -> None:
-    session, history = past_threshold(fold, "s")
-    stack.wait_settled(session, history)
-    damage(stack, summaries, **damaged)
-    stack.client.flushall()
-    later = Foldahead(stack.redis.url)
-    again, other = later.session("s", policy=POLICY), past_threshold(fold, "other")
+class Room:
+    """A workspace on a stack that runs, in which a test damages all rows of a kind; its Redis may be emptied."""
+
+    def __init__(self, stack: RealStack, workspace: str) -> None:
+        self.stack = stack
+        self.workspace = workspace
+        self._folds: list[Foldahead] = []
+
+    def session(self, name: str) -> Session:
+        """A session of a new process."""
+        self._folds.append(Foldahead(self.stack.redis.url))
+        return self._folds[-1].session(name, workspace=self.workspace, policy=POLICY)
+
+    def past_threshold(self, name: str) -> tuple[Session, Messages]:
+        return published(self.session(name), name)
+
+    def damage(self, table: Table, **values: Any) -> None:
+        statement = update(table).where(table.c.workspace == self.workspace).values(values)
+        with self.stack.store.writing() as connection:
+            assert connection.execute(statement).rowcount > 0
+
+    def close(self) -> None:
+        for fold in self._folds:
+            fold.close()
+
+
+@pytest.fixture(scope="module")
+def lasting_stack(databases: NewDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealStack]:
+    folder = tmp_path_factory.mktemp("stack")
+    with databases(folder) as database_url, real_stack(folder, database_url) as running:
+        yield running
+
+
+@pytest.fixture
+def room(lasting_stack: RealStack) -> Iterator[Room]:
+    made = Room(lasting_stack, f"room-{next(_rooms)}")
+    yield made
+    made.close()
+
+
+def is_never_shown_when(room: Room, **damaged: Any) -> None:
+    session, history = room.past_threshold("s")
+    room.stack.wait_settled(session, history)
+    room.damage(summaries, **damaged)
+    room.stack.client.flushall()
+    again, other = room.session("s"), room.past_threshold("other")
 
     again.resume(history, timeout=1)
     assert not is_compacted(again.view(history))
     wait_until(lambda: goes_out_compacted(*other), timeout_s=15)
-    assert runs_on(stack)
-    later.close()
+    assert runs_on(room.stack)
 
 
 @pytest.mark.parametrize(
     "damaged", [{"head": b"\0"}, {"head": bytes(32)}, {"kind": "nonsense"}, {"end": 3}], ids=lambda one: next(iter(one))
 )
-def test_a_damaged_summary_is_never_shown_and_stops_nobody_else(
-    stack: RealStack, fold: Foldahead, damaged: dict[str, Any]
-) -> None:
-    is_never_shown_when(stack, fold, **damaged)
+def test_a_damaged_summary_is_never_shown_and_stops_nobody_else(room: Room, damaged: dict[str, Any]) -> None:
+    is_never_shown_when(room, **damaged)
 
 
 @pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
-def test_a_number_that_is_none_is_a_damage_like_any_other(stack: RealStack, fold: Foldahead) -> None:
+def test_a_number_that_is_none_is_a_damage_like_any_other(stack: RealStack) -> None:
     """SQLite keeps what it is given, whatever the column's type."""
-    is_never_shown_when(stack, fold, end=text("'many'"))
+    room = Room(stack, "default")
+    is_never_shown_when(room, end=text("'many'"))
+    room.close()
 
 
-def test_a_damaged_job_is_passed_over(stack: RealStack, fold: Foldahead) -> None:
-    stack.pause("work-1")
-    past_threshold(fold, "damaged")
-    wait_until(lambda: len(stack.jobs()) == 1)
-    damage(stack, jobs, request=b"\xc1")
-    stack.resume("work-1")
+def test_a_damaged_job_is_passed_over(room: Room) -> None:
+    room.stack.pause("work-1")
+    room.past_threshold("damaged")
+    wait_until(lambda: len(room.stack.jobs(room.workspace)) == 1)
+    room.damage(jobs, request=b"\xc1")
+    room.stack.resume("work-1")
 
-    other = past_threshold(fold, "other")
+    other = room.past_threshold("other")
     wait_until(lambda: goes_out_compacted(*other), timeout_s=15)
-    assert stack.jobs()[0].reason == "unreadable_request"
+    assert room.stack.jobs(room.workspace)[0].reason == "unreadable_request"
 
 
-def test_records_that_were_damaged_are_left_out(stack: RealStack, fold: Foldahead) -> None:
-    session, history = past_threshold(fold, "s")
-    stack.wait_settled(session, history)
+def test_records_that_were_damaged_are_left_out(room: Room) -> None:
+    session, history = room.past_threshold("s")
+    room.stack.wait_settled(session, history)
     assert is_compacted(session.view(history))
     session.flush(5)
-    wait_until(lambda: stack.kept_records("default", "s"))
-    damage(stack, records, json=b'{"v": 1, "kind": "nonsense"}')
-    stack.client.flushall()
+    wait_until(lambda: room.stack.kept_records(room.workspace, "s"))
+    room.damage(records, json=b'{"v": 1, "kind": "nonsense"}')
+    room.stack.client.flushall()
 
-    later = Foldahead(stack.redis.url)
-    again = later.session("s", policy=POLICY)
+    again = room.session("s")
     again.resume(history, timeout=3)
     again.view(history)
     again.publish(history)
     wait_until(lambda: goes_out_compacted(again, history), timeout_s=15)
-    later.close()
 
 
 @pytest.mark.parametrize("off_ms", [-AN_HOUR_MS, -THREE_MINUTES_MS, THREE_MINUTES_MS, AN_HOUR_MS])

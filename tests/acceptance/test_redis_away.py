@@ -1,5 +1,6 @@
 """Redis stopped, emptied, started again, full, hanging: turns go on without waiting, and compaction resumes."""
 
+import itertools
 import os
 import signal
 import time
@@ -12,21 +13,23 @@ from foldahead import Foldahead
 from foldahead_worker.store.events import events_after
 from tests.acceptance.conftest import MakeStack
 from tests.conversations import POLICY, add_turn, is_compacted, opening
-from tests.stack import RealStack
+from tests.databases import NewDatabase
+from tests.stack import RealStack, real_stack
 from tests.waiting import wait_until
 
 RESUMES_WITHIN_S = 15.0
 TURN_S = 0.02
 """What a turn does besides: here the provider's answer takes no longer."""
+_sessions = itertools.count(1)
 
 
 class Agent:
     """An agent that takes turns at a steady pace and keeps what foldahead added to each, in seconds."""
 
-    def __init__(self, url: str, **policy: Any) -> None:
+    def __init__(self, url: str, name: str = "s") -> None:
         self.fold = Foldahead(url)
-        self.session = self.fold.session("s", policy=POLICY)
-        self.history = opening()
+        self.session = self.fold.session(name, policy=POLICY)
+        self.history = opening(name)
         self.added_s: list[float] = []
         self.view: list[Any] = []
 
@@ -49,14 +52,17 @@ class Agent:
         return is_compacted(self.view)
 
 
-@pytest.fixture
-def stack(make_stack: MakeStack) -> RealStack:
-    return make_stack()
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, databases: NewDatabase) -> Iterator[RealStack]:
+    """One for all: after each of these troubles watcher and worker are the same, and serve the next session."""
+    folder = tmp_path_factory.mktemp("stack")
+    with databases(folder) as database_url, real_stack(folder, database_url) as running:
+        yield running
 
 
 @pytest.fixture
 def agent(stack: RealStack) -> Iterator[Agent]:
-    made = Agent(stack.redis.url)
+    made = Agent(stack.redis.url, f"session-{next(_sessions)}")
     yield made
     made.fold.close()
 

@@ -101,7 +101,7 @@ def test_what_a_session_shows_or_waits_for_is_not_evicted(databases: NewDatabase
     run_state_machine_as_test(
         lambda: Eviction(lambda: databases(tmp_path)),  # pyright: ignore[reportArgumentType] - it takes any factory
         settings=settings(
-            max_examples=15,
+            max_examples=25,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

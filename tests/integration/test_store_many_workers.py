@@ -11,7 +11,7 @@ from foldahead_worker.store.leases import expire, heartbeat, lease, leases
 from foldahead_worker.store.status import status
 from tests.stores import NOW_MS, a_request, a_want, an_answer
 
-JOBS = 500
+JOBS = 200
 
 
 def fill(store: Store) -> None:

@@ -32,6 +32,18 @@ def test_eight_processes_may_open_an_empty_database_at_once(store_url):
         opened.close()
 
 
+def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path: Path):
+    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(open_store, f"sqlite:///{tmp_path / 'a.db'}")
+        with pytest.raises(TimeoutError):
+            opening.result(timeout=0.1)
+        other.execute("COMMIT")
+        other.close()
+        opening.result(timeout=5).close()
+
+
 def test_tables_of_a_newer_version_are_refused_in_words(store, store_url):
     with store.writing() as connection:
         connection.execute(update(schema_version).values(version_num=f"{SCHEMA_VERSION + 1:04}"))

@@ -103,7 +103,7 @@ def test_a_glance_at_values_too_deep_to_be_compared_leaves_the_turn_to_a_closer_
     assert talk.plan.outcome == "swapped"
     talk.prepare()
     again[0], again[-1] = first[0], first[-1]
-    assert talk.glance([*again, user("more")], cold=False) is None
+    assert talk.glance([*again, user("more")], idle_s=0.0) is None
     assert len(talk.view([*again, user("more")], Moment())) == len(view) + 1
 
 

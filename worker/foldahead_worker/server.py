@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 import redis
-from celery import signals
+from celery import Celery, signals
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
@@ -42,8 +42,6 @@ LOOK_EVERY_S = 0.05
 """Without a hint that a session wants one at once."""
 SWEEP_EVERY_S = 1.0
 TIDY_EVERY_S = 60.0
-HEED_SIGNALS_EVERY_S = 0.5
-"""The kernel may hand a signal to another thread than the main one, which alone heeds it, and only when it wakes."""
 BEATS_A_LEASE = 5
 """Heartbeats in the time after which a lease without one is dead."""
 INBOX_BLOCK_MS = 500
@@ -148,8 +146,7 @@ def run_watcher(settings: Settings, stop: threading.Event, on_ready: Callable[[]
         for loop in loops:
             loop.start()
         on_ready()
-        while not stop.wait(HEED_SIGNALS_EVERY_S):
-            pass
+        stop.wait()
         for loop in loops:
             loop.join(2.0)
     store.close()
@@ -204,18 +201,19 @@ def run_worker(settings: Settings) -> None:
     worker = make_worker(settings, store, switchboard, supply, metrics)
     app = make_app(settings)
     register(app, worker, metrics)
+    told = threading.Lock()
 
     def on_shutdown(**_: object) -> None:
-        worker.stopping.set()
+        # Celery calls this in a signal handler, which the next signal interrupts: it must not wait for the first.
+        if told.acquire(blocking=False):
+            worker.stopping.set()
 
     signals.worker_shutting_down.connect(on_shutdown, weak=False)
     vitals = Vitals(lambda: take_reading(store, switchboard), metrics, settings.health_due_s)
     with page_at(settings.metrics_host, settings.work_metrics_port, metrics, vitals):
         if settings.work_metrics_port:
             Loop("measure", MEASURE_EVERY_S, vitals.measure, worker.stopping).start()
-        celery_worker: Any = app.Worker(
-            queues=[QUEUE], hostname=f"foldahead@{owner_name().replace(':', '-')}", quiet=True
-        )
+        celery_worker = _celery_worker(app)
         # What is loaded by now stays: looking through it takes the collector 100 ms, and all threads wait for that.
         gc.freeze()
         celery_worker.start()
@@ -224,3 +222,11 @@ def run_worker(settings: Settings) -> None:
     # Celery logs what it cannot recover from, say a broker that refuses it, and returns.
     if celery_worker.exitcode and not worker.stopping.is_set():
         raise WorkerEnded("the worker gave up: its log says why (is the broker there, and may we write to it?)")
+
+
+def _celery_worker(app: Celery) -> Any:
+    """It does not mingle: that asks the other workers what they revoked, a second long, at the start and each time that
+    the broker comes back. We revoke nothing.
+    """
+    hostname = f"foldahead@{owner_name().replace(':', '-')}"
+    return app.Worker(queues=[QUEUE], hostname=hostname, quiet=True, without_mingle=True)

@@ -6,6 +6,8 @@
 import os
 import sys
 
+from foldahead_worker.lasting import made_to_last
+
 MISSING = "foldahead: the command needs packages that are not installed; run: pip install 'foldahead[worker]'"
 EXTRA = frozenset({"typer", "rich", "redis", "msgspec", "celery", "sqlalchemy"})
 
@@ -13,7 +15,8 @@ EXTRA = frozenset({"typer", "rich", "redis", "msgspec", "celery", "sqlalchemy"})
 def main() -> int:
     """Run the command line; the exit status. The script calls it without arguments."""
     try:
-        from foldahead_worker.cli.run import run
+        with made_to_last():
+            from foldahead_worker.cli.run import run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise

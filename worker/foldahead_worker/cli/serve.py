@@ -1,12 +1,13 @@
 """`foldahead watch` and `foldahead work`: one process each, for a Procfile, compose or systemd."""
 
 import logging
-import signal
 import threading
 from typing import Annotated
 
 import typer
 
+from foldahead_worker.cli.stopping import call_at_signals
+from foldahead_worker.lasting import made_to_last
 from foldahead_worker.settings import make_state_directory, read_settings
 from foldahead_worker.stack import end_with_stdin, say_ready, terminate_self
 
@@ -25,19 +26,15 @@ def watch(exit_with_stdin: ExitWithStdin = False) -> None:
         foldahead watch
     """
     # Imported here: Celery and SQLAlchemy take most of a second, which no other command is to wait for.
-    from foldahead_worker.cli.logs import configure_logs
-    from foldahead_worker.server import run_watcher
+    with made_to_last():
+        from foldahead_worker.cli.logs import configure_logs
+        from foldahead_worker.server import run_watcher
 
     settings = read_settings()
     make_state_directory()
     configure_logs(settings.log_format)
     stop = threading.Event()
-
-    def on_signal(number: int, frame: object) -> None:  # noqa: ARG001
-        stop.set()
-
-    for wanted in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(wanted, on_signal)
+    call_at_signals(stop.set)
     if exit_with_stdin:
         end_with_stdin(stop.set)
     run_watcher(settings, stop, lambda: _ready("watch"))
@@ -53,10 +50,11 @@ def work(exit_with_stdin: ExitWithStdin = False) -> None:
 
         FOLDAHEAD_REDIS_URL=redis://localhost:6379/0 FOLDAHEAD_CONCURRENCY=32 foldahead work
     """
-    from celery import signals
+    with made_to_last():
+        from celery import signals
 
-    from foldahead_worker.cli.logs import configure_logs
-    from foldahead_worker.server import run_worker
+        from foldahead_worker.cli.logs import configure_logs
+        from foldahead_worker.server import run_worker
 
     settings = read_settings()
     make_state_directory()

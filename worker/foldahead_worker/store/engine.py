@@ -1,6 +1,7 @@
 """The one door to the database: short transactions on SQLite (a file, WAL) or PostgreSQL, chosen by URL."""
 
 import hashlib
+import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ POOL_SIZE = 4
 BUSY_TIMEOUT_S = 5.0
 _POOL_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 5
+_TO_WAL = "PRAGMA journal_mode=WAL"
 _WRITES = "foldahead_writes"
 _DURABLE = "foldahead_durable"
 
@@ -155,7 +157,13 @@ def _postgres_options(busy_timeout_s: float) -> dict[str, Any]:
 
 def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
     connection.isolation_level = None  # we begin transactions, not the driver
-    connection.execute("PRAGMA journal_mode=WAL")
+    try:
+        connection.execute(_TO_WAL)
+    except sqlite3.OperationalError:
+        # Of two that open a new file side by side, SQLite refuses one without waiting, whatever the timeout.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+        connection.execute(_TO_WAL)
 
 
 def _begin_sqlite(connection: Connection) -> None:
