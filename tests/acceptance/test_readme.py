@@ -37,3 +37,4 @@ def test_the_first_code_block_runs_against_the_api_with_redis_away(
     assert isinstance(given["client"], anthropic.Anthropic)
     assert given["history"][1]["role"] == "assistant"
     given["fold"].close(timeout=0.1)
+    given["client"].close()
