@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from foldahead.core.conversation import Moment
+from foldahead.core.dialects import get_dialect
 from foldahead.core.ledger import bodies_of, ledger_of
 from foldahead.core.policy import Policy
+from foldahead.core.request import SummaryRequest
 from tests.fleet import Process, Shelf, as_json, copied, summary_for
 from tests.histories import Spoken, conversations
 from tests.unit.test_properties import policies
@@ -139,8 +141,13 @@ class Fleet(RuleBasedStateMachine):
 
     def publish(self, process: Process) -> None:
         request = process.ask(self.history)
-        if request is not None:
+        # The servers prove what they are given by the head: of what was edited in place nothing is made.
+        if request is not None and self.is_proved(request):
             self.pending.append(summary_for(self.history, request, self.spoken.dialect, self.words))
+
+    def is_proved(self, request: SummaryRequest) -> bool:
+        heads = ledger_of(self.history, get_dialect(self.spoken.dialect)).heads
+        return heads[request.start + request.message_count].hex() == request.head
 
     def edit(self, at: int) -> None:
         message = self.history[at]
