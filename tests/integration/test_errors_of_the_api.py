@@ -295,7 +295,7 @@ def test_an_outage_is_ridden_out_with_few_calls_and_nothing_is_lost(
         during = len(standin.ledger("message"))
         standin.clear_script()
         wait_until(lambda: len(texts(services.store)) == 12, timeout_s=40)
-        assert during <= 8  # as many as are under way at once
+        assert during <= 10  # as many as are under way at once, and since then a probe or two on a slow machine
         assert len(standin.ledger("message")) <= during + 13
         assert not events_of(services.store, "compaction_failed")
 
