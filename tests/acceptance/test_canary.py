@@ -88,6 +88,8 @@ def test_it_is_in_no_log_event_task_row_or_error(
             assert not [key for key, text in [*queued, *redis_texts(stack)] if word.encode() in text]
             assert not rows_with(stack, word)
         fold.close()
+        for name in ("watch-1", "work-1"):
+            stack.terminate(name, timeout_s=10)
     logs = {path.name: path.read_text() for path in tmp_path.glob("*.log")}
     assert len(logs) == 2
     for word in (CANARY, KEY):

@@ -2,10 +2,12 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from foldahead_worker.cli.run import run as run_command
 from tests.acceptance.cli_runs import COMMAND, LOW, environment, run, strict_json, write_session
 from tests.conversations import conversation
 
@@ -102,14 +104,28 @@ BROKEN = {
 }
 
 
+def refusal_of(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of a command that cannot use what it is given. In this process: there are many of them."""
+    status = run_command(arguments)
+    said = capsys.readouterr()
+    assert (status, said.out, said.err.count("\n")) == (2, "", 1)
+    return said.err
+
+
+def test_a_refusal_is_the_status_of_the_process_and_its_only_line(tmp_path: Path) -> None:
+    ran = run(tmp_path, "compact", str(tmp_path / "nothing.json"), "--json")
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+
+
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_one_line_that_names_it_and_the_place(tmp_path: Path, name: str) -> None:
+def test_a_broken_file_is_one_line_that_names_it_and_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     content, place = BROKEN[name]
     (tmp_path / name).write_text(content)
-    ran = run(tmp_path, "compact", str(tmp_path / name), "--json")
-    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
-    assert name in ran.stderr
-    assert place in ran.stderr
+    said = refusal_of(["compact", str(tmp_path / name), "--json"], capsys)
+    assert name in said
+    assert place in said
 
 
 @pytest.mark.parametrize(
@@ -127,11 +143,9 @@ def test_a_broken_file_is_one_line_that_names_it_and_the_place(tmp_path: Path, n
     ],
 )
 def test_a_bad_argument_is_one_line_that_says_what_was_expected(
-    tmp_path: Path, arguments: tuple[str, ...], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
-    ran = run(tmp_path, "compact", str(write_session(tmp_path)), *arguments)
-    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
-    assert said in ran.stderr
+    assert said in refusal_of(["compact", str(write_session(tmp_path)), *arguments], capsys)
 
 
 def test_a_file_with_several_sessions_wants_a_name_and_lists_them(tmp_path: Path) -> None:

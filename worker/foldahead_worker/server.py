@@ -24,6 +24,7 @@ from foldahead_worker.app import QUEUE, make_app, owner_name, wake_with
 from foldahead_worker.gate import Gate
 from foldahead_worker.heart import HEARTBEAT_EVERY_S
 from foldahead_worker.keeping import Keeper
+from foldahead_worker.lasting import made_to_last
 from foldahead_worker.library import load
 from foldahead_worker.means import Chooser, check_models
 from foldahead_worker.metrics import Metrics
@@ -197,7 +198,8 @@ def run_worker(settings: Settings) -> None:
     load(client)
     check_models(make_chooser(settings), central_overrides(client))
     switchboard, metrics = Switchboard(client), Metrics()
-    supply = Supply(settings, Gate(client, accounts_of(settings)), metrics)
+    with made_to_last():  # where a model is asked, this imports the SDK of its provider
+        supply = Supply(settings, Gate(client, accounts_of(settings)), metrics)
     worker = make_worker(settings, store, switchboard, supply, metrics)
     app = make_app(settings)
     register(app, worker, metrics)
