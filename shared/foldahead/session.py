@@ -12,6 +12,7 @@ from foldahead.core.conversation import Moment
 from foldahead.core.dialect import Dialect
 from foldahead.core.envelope import envelope_of, request_with
 from foldahead.core.glancing import GlancingConversation
+from foldahead.core.native import concerns_requests
 from foldahead.core.plan import Plan
 from foldahead.core.policy import Mode, Policy
 from foldahead.core.record import Record
@@ -292,16 +293,16 @@ class Session:
     def _note_envelope(self, request: dict[str, Any]) -> None:
         """Keep what a block in this request's view, or of a summary made from it, depends on."""
         conversation = self._conversation
-        if conversation.policy.kind == "native" or conversation.shows_block:
+        if concerns_requests(conversation.policy, conversation.active):
             self._outbox.put_envelope(envelope_of(request))
         else:
             conversation.envelope = ""
 
-    def _begin(self, history: object) -> None:
+    def _begin(self, history: list[Any]) -> None:
         """What a call does first: is it to be taken at all, and what has been heard meanwhile."""
         self._check(history)
         self._catch_up()
-        self._exchange.take_in(history)  # pyright: ignore[reportArgumentType]
+        self._exchange.take_in(history)
 
     def _check(self, history: object) -> None:
         self._check_open()

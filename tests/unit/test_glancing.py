@@ -14,7 +14,6 @@ from foldahead import Policy, Session, wire
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
 from foldahead.core.glancing import GlancingConversation
-from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate_text, least_tokens, most_tokens
 from foldahead.errors import InvalidHistory
 from tests.fleet import Process, Shelf, as_json, summary_for
@@ -36,6 +35,7 @@ from tests.histories import (
     thinking,
     user,
 )
+from tests.unit.test_conversation import ready
 from tests.unit.test_properties import policies
 
 ROOMY = policies(thresholds=(400, 1_500, 6_000), ratios=(0.7, 1.0), starts=(0.2, 0.5))
@@ -254,9 +254,9 @@ def test_a_summary_that_cannot_help_until_the_user_speaks_costs_no_turn_a_closer
     history = rounds(12, dialect=dialect)[:-2]
     history[0] = {**history[0], "content": "Please fix it. " + "All of it. " * 300}  # pinned: the user's last word
     twins.publish(history[:-1])
-    ready = ready_for(twins.full, 21)
-    twins.full.add_ready(ready)
-    twins.quick.add_ready(ready)
+    made = ready(twins.full, history[:-1], 21)
+    twins.full.add_ready(made)
+    twins.quick.add_ready(made)
     twins.view(history)
     twins.compare()
     assert twins.full.plan.reason == "not_smaller"
@@ -274,20 +274,6 @@ def test_a_summary_that_cannot_help_until_the_user_speaks_costs_no_turn_a_closer
     twins.view(history)
     assert twins.glances == glanced + 4
     assert twins.full.plan.outcome == "swapped"
-
-
-def ready_for(talk: Conversation, end: int) -> Ready:
-    """A short summary of the first messages."""
-    return Ready(
-        cache_key="k",
-        kind="text",
-        model="m",
-        start=0,
-        end=end,
-        head_end=talk.ledger.heads[end],
-        text="They worked.",
-        summary_tokens=40,
-    )
 
 
 class Told:

@@ -15,7 +15,7 @@ from foldahead.core.calibration import overhead_tokens
 from foldahead.core.cut import tail_start
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import LEAST_WINDOW_TOKENS, find_model
-from foldahead.core.native import is_native
+from foldahead.core.native import concerns_requests
 from foldahead.core.policy import Policy
 from foldahead.core.recorded import Recorded
 from foldahead.core.repair import may_mend
@@ -107,7 +107,6 @@ def calm_of(
         lead = showing.lead(history.messages, active, history.revision) if policy.mode == "on" else None
         if lead is None:
             return None
-    natives = policy.kind == "native" or any(map(is_native, active.spans))
     least, most = _rooms(history, recorded, policy, known, model)
     return Calm(
         seen=history.messages,
@@ -115,7 +114,7 @@ def calm_of(
         policy=policy,
         active=active,
         model=model,
-        is_plain=policy.tail_thinking != "drop_block" and not natives,
+        is_plain=policy.tail_thinking != "drop_block" and not concerns_requests(policy, active),
         is_cold_after_s=policy.cache_ttl_s,
         glance=history.dialect.glance,
         waiting=waiting,

@@ -9,7 +9,7 @@ what its message costs, `text` chooses among what was found.
 from collections.abc import Sequence
 
 from foldahead.core.index import called_references
-from foldahead.core.messages import Call, Message, Picture, Result, Thinking, text_of
+from foldahead.core.messages import SYSTEM_ROLES, Call, Message, Picture, Result, Thinking, text_of
 from foldahead.core.redact import redact
 from foldahead.core.text.compose import Findings, compose
 from foldahead.core.text.entities import Entity, entities_in
@@ -85,7 +85,7 @@ class Extractor:
             self._jobs.pop(job).ended_at = self._count
 
     def _hear(self, role: str, text: str, *, calls: bool, seen: list[Entity]) -> None:
-        if not text.strip() or role in ("system", "developer"):
+        if not text.strip() or role in SYSTEM_ROLES:
             return  # those are in the view anyway
         if is_ours(text):
             self._fold(unwrap(text), self._count)

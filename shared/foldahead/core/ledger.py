@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from foldahead.core import canonical
 from foldahead.core.dialect import Dialect
-from foldahead.core.messages import Message, Result, Text, Thinking, is_compaction
+from foldahead.core.messages import SYSTEM_ROLES, Message, Result, Text, Thinking, is_compaction
 from foldahead.core.observations import Observation, Observations, characters
 from foldahead.core.pairing import Fault, Pairing, Step
 from foldahead.core.tokens import estimate
@@ -240,7 +240,7 @@ def _traits_of(message: Message) -> Traits:
     return Traits(
         role=message.role,
         real_user=message.role == "user" and speaks and not ours,
-        system=message.role in ("system", "developer"),
+        system=message.role in SYSTEM_ROLES,
         thinking=thinks,
         results=results,
         block=blocks,

@@ -15,6 +15,9 @@ from msgspec import Struct
 
 Extra = dict[str, Any]
 
+SYSTEM_ROLES = ("system", "developer")
+"""Who instructs the model: the operator, in whichever dialect."""
+
 ENCODED = re.compile("[A-Za-z0-9+/_-]{256,}={0,2}")
 """A file in base64, within a block of a kind that is not known: sound, a search result as the provider sealed it."""
 _ENCODED_MARK = "[encoded]"

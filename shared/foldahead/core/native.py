@@ -11,6 +11,7 @@ import msgspec
 
 from foldahead.core.ledger import Ledger
 from foldahead.core.models import bare_name, find_model
+from foldahead.core.policy import Policy
 from foldahead.core.prompt import PROMPT_VERSION
 from foldahead.core.record import GIVEN_UP, Record, record_of
 from foldahead.core.standing import Ready
@@ -37,6 +38,11 @@ def made_for(model: str, envelope: str) -> str:
 def is_native(span: Record) -> bool:
     """Whether a span's message is a block of the provider's."""
     return (span.reason or "").startswith(f"{_MARK}:")
+
+
+def concerns_requests(policy: Policy, active: Active) -> bool:
+    """Whether it matters what a session's requests hold beside model and messages: blocks are asked for, or shown."""
+    return policy.kind == "native" or any(map(is_native, active.spans))
 
 
 def fits(ready: Ready, model: str, envelope: str) -> bool:

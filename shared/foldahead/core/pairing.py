@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from foldahead.core.messages import Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
+from foldahead.core.messages import SYSTEM_ROLES, Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 FaultKind = Literal[
     "orphan_result",
@@ -23,7 +23,6 @@ FaultKind = Literal[
     "thinking_last",
     "ill_formed",
 ]
-_SYSTEM = ("system", "developer")
 
 
 class Fault(Struct, frozen=True):
@@ -119,7 +118,7 @@ class Pairing:
         self._note_system(message, faults)
         self._note_thought(message, faults)
         self._note_empty(message, faults)
-        if message.role not in _SYSTEM:
+        if message.role not in SYSTEM_ROLES:
             self._last_role = message.role
         self._index += 1
         return Step(
@@ -146,7 +145,7 @@ class Pairing:
         """A user's message that says anything besides results goes past every call that is still open."""
         if message.role == "assistant":
             self._interrupted = False
-        elif message.role in _SYSTEM:
+        elif message.role in SYSTEM_ROLES:
             self._interrupted = True
         elif not all(isinstance(block, Result) for block in message.blocks):
             for call in self._calls:
@@ -157,7 +156,7 @@ class Pairing:
     def _note_system(self, message: Message, faults: list[Fault]) -> None:
         """Between a user's message and the assistant's, one at a time; behind the assistant's own server tools too."""
         before, at = self._system_before, self._index
-        if message.role in _SYSTEM:
+        if message.role in SYSTEM_ROLES:
             if before is not None and self._places_system:
                 faults.append(Fault(at, -1, "system_apart"))
             elif self._last_role:
@@ -172,7 +171,7 @@ class Pairing:
             self._ends_in_server_tool = isinstance(last, Call | Result) and last.server
 
     def _note_thought(self, message: Message, faults: list[Fault]) -> None:
-        if message.role in _SYSTEM or not self._thinking_is_content:
+        if message.role in SYSTEM_ROLES or not self._thinking_is_content:
             return
         if message.role != "assistant":
             faults += [Fault(index, block, "thinking_last") for index, block in self._thought_last]

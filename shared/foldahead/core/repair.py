@@ -14,7 +14,7 @@ from typing import Any
 
 from foldahead.core.dialect import Dialect, as_plain, role_of
 from foldahead.core.ledger import Ledger
-from foldahead.core.messages import Thinking
+from foldahead.core.messages import SYSTEM_ROLES, Thinking
 from foldahead.core.pairing import Fault
 from foldahead.core.record import Record, record_of
 from foldahead.core.view import ACKNOWLEDGEMENT, CONTINUATION, Active
@@ -22,7 +22,6 @@ from foldahead.core.view import ACKNOWLEDGEMENT, CONTINUATION, Active
 _LEFT_ALONE = ("repeated_id",)
 _OF_A_TURN = ("system_apart", "thinking_last", "ill_formed")
 """Faults that are mended where all of the turn is known, not by taking out the block."""
-_SYSTEM = ("system", "developer")
 
 
 def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int) -> list[Record]:
@@ -158,7 +157,7 @@ class _Turn:
     def _end_in_speech(self, wanted: list[Any | None]) -> None:
         """The assistant's part without the thinking that it ends in, where anything stands behind it."""
         end = _run_end(wanted)
-        if not any(message is not None and role_of(message) not in _SYSTEM for message in wanted[end:]):
+        if not any(message is not None and role_of(message) not in SYSTEM_ROLES for message in wanted[end:]):
             return
         for at in reversed(range(end)):
             message = wanted[at]
@@ -198,16 +197,16 @@ class _Turn:
         ledger, profile = self._ledger, self._dialect.profile
         ends = self._indices.stop == len(ledger) and not behind
         if ledger.traits[index].role == "assistant":
-            needed = profile.places_system and before in _SYSTEM and behind not in ("", "assistant")
+            needed = profile.places_system and before in SYSTEM_ROLES and behind not in ("", "assistant")
             return self._dialect.assistant_message(ACKNOWLEDGEMENT) if needed else None
         opens = index == ledger.stable_prefix_end() and profile.opens_with_user and behind != "user"
         answered = before == "assistant" and not ledger.open_calls
         needed = (
             opens
             or (ends and (answered or not before))
-            or (profile.places_system and before == "assistant" and behind in _SYSTEM)
+            or (profile.places_system and before == "assistant" and behind in SYSTEM_ROLES)
         )
-        return self._dialect.user_message(CONTINUATION) if needed and ledger.traits[index].role not in _SYSTEM else None
+        return self._dialect.user_message(CONTINUATION) if needed and not ledger.traits[index].system else None
 
 
 def _run_end(messages: list[Any | None]) -> int:

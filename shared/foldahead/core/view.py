@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from foldahead.core.dialect import Dialect, role_of
 from foldahead.core.ledger import Ledger
-from foldahead.core.messages import Call, Result, is_compaction
+from foldahead.core.messages import SYSTEM_ROLES, Call, Result, is_compaction
 from foldahead.core.record import THINKING_BOUND, Record
 from foldahead.core.tokens import estimate
 
@@ -177,7 +177,7 @@ def kept_messages(history: Sequence[Any], active: Active, dialect: Dialect) -> l
 
 
 def _is_system(message: Any) -> bool:
-    return message is None or role_of(message) in ("system", "developer")
+    return message is None or role_of(message) in SYSTEM_ROLES
 
 
 def _opened(pins: list[Any], summary: Any, opening: bool, dialect: Dialect) -> list[Any]:
