@@ -1,4 +1,4 @@
-"""The pace of one session on this process's monotonic clock: when it last asked, when it last published, how much."""
+"""The pace of one session on this process's monotonic clock: when it last published, and how much."""
 
 import time
 
@@ -9,7 +9,6 @@ class Pace:
     """Never compares clocks of two hosts: another process's last publish comes as an age."""
 
     def __init__(self) -> None:
-        self._requested_s: float | None = None
         self._published_s: float | None = None
         self._total_tokens: int | None = None
 
@@ -17,11 +16,6 @@ class Pace:
     def is_known(self) -> bool:
         """Whether this session was published here, or its past was taken over."""
         return self._published_s is not None
-
-    def note_request(self) -> float:
-        """A request is going out. Returns seconds since the last one; 0 when there was none that is known of."""
-        before_s, self._requested_s = self._requested_s, time.monotonic()
-        return self._requested_s - before_s if before_s is not None else 0.0
 
     def note_publish(self, total_tokens: int, growth: Growth) -> None:
         """A turn is over, with so many tokens in all."""
@@ -34,4 +28,4 @@ class Pace:
     def take_over(self, total_tokens: int, idle_s: float) -> None:
         """Go on from another process's last publish, `idle_s` seconds ago."""
         self._total_tokens = total_tokens
-        self._published_s = self._requested_s = time.monotonic() - idle_s
+        self._published_s = time.monotonic() - idle_s

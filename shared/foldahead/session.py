@@ -1,8 +1,10 @@
 """A session on the agent's side: plain functions on the agent's own list, with no I/O on the caller's thread."""
 
 import logging
+import math
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Protocol
 
 import msgspec
@@ -59,6 +61,7 @@ class Session:
         self._exchange = Exchange(name, workspace, parent, self._conversation, self._outbox)
         self._carrier = carrier
         self._pace = Pace()
+        self._requested_s = math.inf  # when the last request went out, on the monotonic clock; inf: none is known of
         self._closed = False
         self._said_usage = False
 
@@ -71,7 +74,7 @@ class Session:
         in that backend's units), acceptance and truncation are judged by that pair and no other.
         Raises `InvalidHistory` for a message that is none, `SessionClosed`.
         """
-        return self._turn(history, None, target_tokens, counter)
+        return self._turn(history, None, self._idle_s(), target_tokens, counter)
 
     def request(self, **kwargs: Any) -> dict[str, Any]:
         """A whole request with the view in place of `messages`; betas and parameters that the view needs are added.
@@ -80,8 +83,15 @@ class Session:
         """
         if "messages" not in kwargs:
             raise TypeError("request: expected messages=[...] among the arguments")
-        history, conversation = kwargs["messages"], self._conversation
-        view = self._turn(history, kwargs)
+        history, conversation, view = kwargs["messages"], self._conversation, None
+        # Most turns end here. Each step costs microseconds in a process that slept since the last one, so it has few.
+        with self._lock:
+            now_s = monotonic()
+            idle_s, self._requested_s = now_s - self._requested_s, now_s
+            if (calm := conversation.calm) is not None and calm.is_plain and not self._outbox.has_news:
+                view = conversation.glance(history, idle_s, kwargs.get("model") or "")
+        if view is None:
+            view = self._turn(history, kwargs, idle_s)
         if view is history and conversation.policy.tail_thinking != "drop_block":
             return kwargs
         return request_with(
@@ -137,6 +147,7 @@ class Session:
         conversation.stalled = standing.stalled
         conversation.growth.note(int(standing.growth_tokens), standing.interval_s)
         self._pace.take_over(standing.pending_tokens + standing.tail_tokens, idle_s)
+        self._requested_s = monotonic() - idle_s
 
     def flush(self, timeout: float) -> bool:
         """Wait until all that this process has told is with Redis; False when `timeout` seconds were not enough."""
@@ -254,13 +265,13 @@ class Session:
         self,
         history: list[Any],
         request: dict[str, Any] | None,
+        idle_s: float,
         target_tokens: int | None = None,
         counter: Counter | None = None,
     ) -> list[Any]:
         """The view for a turn; `request` is what it is for, where that is known.
 
-        An ordinary turn is over after a glance. It takes few steps, for each costs microseconds in a process that has
-        slept since its last turn.
+        `idle_s`: seconds since the last one. A glance, if none was taken yet, may do here too.
         """
         conversation, model = self._conversation, None
         with self._lock:
@@ -270,7 +281,6 @@ class Session:
                 model = str(request.get("model") or "")
                 if (calm := conversation.calm) is None or not calm.is_plain:
                     self._note_envelope(request)
-            idle_s = self._pace.note_request()
             if target_tokens is None and counter is None:
                 view = conversation.glance(history, idle_s, model)
                 if view is not None:
@@ -289,6 +299,12 @@ class Session:
         if news:
             self._carrier.announce(self._outbox)
         return view
+
+    def _idle_s(self) -> float:
+        """A request is going out. Returns seconds since the last one; less than none when none is known of."""
+        now_s = monotonic()
+        idle_s, self._requested_s = now_s - self._requested_s, now_s
+        return idle_s
 
     def _note_envelope(self, request: dict[str, Any]) -> None:
         """Keep what a block in this request's view, or of a summary made from it, depends on."""

@@ -24,10 +24,10 @@ from foldahead.core.showing import Showing
 from foldahead.core.standing import Calibration
 from foldahead.core.tokens import UNLIMITED, least_tokens
 from foldahead.core.tracked import TrackedHistory
-from foldahead.core.view import MOST_BREAKPOINTS, Active
+from foldahead.core.view import Active
 from foldahead.core.weigh import pending_estimate, whole_estimate
 
-Glance = Callable[[list[Any], int, tuple[str, ...], int, int], int | None]
+Glance = Callable[[list[Any], Any, tuple[str, ...], int, int], int | None]
 
 
 class Calm(Struct):
@@ -62,35 +62,7 @@ class Calm(Struct):
     shown: list[Any] | None
     """The view of what was seen, to be given away with what comes behind it; None: the view is the history itself."""
     marks: int
-    """Cache breakpoints of the view so far, and, after `view`, in all of it."""
-
-    def view(self, history: list[Any]) -> list[Any] | None:
-        """The view of a history that goes on from what was seen, where nothing is to be done; None: look closer."""
-        seen, count, shown = self.seen, self.count, self.shown
-        if history.__class__ is not list or len(history) < count or self.room < 0:
-            return None
-        if count and (history[0] is not seen[0] or history[count - 1] is not seen[count - 1]):
-            return None
-        marks = self.glance(history, count, self.waiting, self.room, self.speech)
-        if marks is None or shown is None:
-            return None if marks is None else history
-        self.marks += marks
-        if self.marks > MOST_BREAKPOINTS or not _goes_on(history, seen):
-            return None
-        shown += history[count:]
-        return shown
-
-
-def _goes_on(history: list[Any], seen: list[Any]) -> bool:
-    """Whether a history begins with what was seen.
-
-    Comparing lists passes over what is the same object without a look at it, and over many thousands in microseconds;
-    at a message that says something else it finds no order.
-    """
-    try:
-        return seen <= history
-    except (TypeError, RecursionError):
-        return False
+    """Cache breakpoints of the view so far."""
 
 
 def calm_of(

@@ -41,12 +41,12 @@ class Dialect(Protocol):
         """What the message at index `at` says. Raises `InvalidHistory` when it is none."""
         ...
 
-    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
-        """Cache breakpoints in the messages from `start` on; None unless a glance proves all of them ordinary.
+    def glance(self, new: list[Any], before: Any, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
+        """Cache breakpoints in messages that came behind `before`; None unless a glance proves all of them ordinary.
 
         Ordinary: `read` takes them, no message is an assistant's, results answer calls of `waiting`, nothing is out of
         its place or empty, and they are of at most `room` estimated tokens, `speech` of which are gone once the user
-        says anything. Nothing of any length is looked into.
+        says anything. `before` is None at the start. Nothing of any length is looked into.
         """
         ...
 

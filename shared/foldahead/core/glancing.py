@@ -7,6 +7,7 @@ from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.plan import Plan, no_swap_helps
 from foldahead.core.record import Record
 from foldahead.core.standing import Ready
+from foldahead.core.view import MOST_BREAKPOINTS
 
 
 class GlancingConversation(Conversation):
@@ -47,22 +48,36 @@ class GlancingConversation(Conversation):
         `idle_s`: seconds since the last request. `model` is the agent's, None where it is not known anew.
         """
         calm, self.calm, self.view_marks = self.calm, None, None
-        if calm is None or (idle_s > calm.is_cold_after_s and self.ready):
+        if calm is None or calm.room < 0 or (idle_s > calm.is_cold_after_s and self.ready):
+            return None
+        if model is not None and model != calm.model:
+            if calm.model:
+                return None
+            self.model = model
+        if calm.policy is not self.policy or calm.active is not self._recorded.active:
             return None
         if not calm.is_plain and self._has_outgrown_block():
             return None
-        if model is not None:
-            self.model = model
+        seen, count = calm.seen, calm.count
+        before = seen[count - 1] if count else None
         if (
-            calm.policy is not self.policy
-            or calm.active is not self._recorded.active
-            or calm.model not in ("", self.model)
+            history.__class__ is not list
+            or len(history) < count
+            or (count and (history[count - 1] is not before or history[0] is not seen[0]))
         ):
             return None
-        view = calm.view(history)
-        if view is not None:
-            self._unread = history[calm.count :]
-            self.view_marks = calm.marks
+        new = history[count:]
+        marks = calm.glance(new, before, calm.waiting, calm.room, calm.speech)
+        if marks is None:
+            return None
+        view = history
+        if (shown := calm.shown) is not None:
+            marks += calm.marks
+            if marks > MOST_BREAKPOINTS or not _goes_on(history, seen):
+                return None
+            shown += new
+            view = shown
+        self._unread, self.view_marks = new, marks
         return view
 
     def catch_up(self) -> None:
@@ -100,3 +115,15 @@ class GlancingConversation(Conversation):
             self.calm = None
         elif self.calm is not None:
             self.calm.room, self.calm.speech = self.calm.room_for_summary, 0
+
+
+def _goes_on(history: list[Any], seen: list[Any]) -> bool:
+    """Whether a history begins with what was seen.
+
+    Comparing lists passes over what is the same object without a look at it, and over many thousands in microseconds;
+    at a message that says something else it finds no order.
+    """
+    try:
+        return seen <= history
+    except (TypeError, RecursionError):
+        return False

@@ -29,7 +29,6 @@ UNLIMITED = 2**31 - 1
 
 _LONG_CHARS = 16_384
 _SAMPLES, _SAMPLE_CHARS = 16, 512
-_TAKES_MUCH = 2
 _ASCII = bytes(range(128))
 _DENSE = re.compile("[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
@@ -40,13 +39,12 @@ def estimate_text(text: str) -> int:
         return int(len(text) / BYTES_PER_TOKEN + 0.999)
     if len(text) <= _LONG_CHARS:
         return int(_mixed(text) + 0.999)
-    step = len(text) // _SAMPLES
-    sample = "".join(text[at : at + _SAMPLE_CHARS] for at in range(0, step * _SAMPLES, step))
+    sample = _sample(text)
     return int(_mixed(sample) * len(text) / len(sample) + 0.999)
 
 
 def most_tokens(text: str, room: int) -> int:
-    """No less than `estimate_text` of it; without a look at any character, but where that takes much of a room.
+    """No less than `estimate_text` of it; without a look at any character, but where a room may be too small.
 
     A text knows whether it is ASCII. Of all others the dearest characters are the rare Chinese ones of four bytes, at
     less than 1.4 tokens.
@@ -54,12 +52,26 @@ def most_tokens(text: str, room: int) -> int:
     if text.isascii():
         return len(text) * 2 // 7 + 2
     most = len(text) * 7 // 5 + 2
-    return most if most * _TAKES_MUCH <= room else estimate_text(text)
+    return most if most <= room else min(most, _most_by_bytes(text))
 
 
 def least_tokens(text: str) -> int:
     """No more than `estimate_text` of it: no character counts less than one of ASCII."""
     return len(text) * 2 // 7
+
+
+def _sample(text: str) -> str:
+    step = len(text) // _SAMPLES
+    return "".join(text[at : at + _SAMPLE_CHARS] for at in range(0, step * _SAMPLES, step))
+
+
+def _most_by_bytes(text: str) -> int:
+    """No less than `estimate_text`, of the same sample, told by how many bytes it has: each dense character has at
+    least two more than one."""
+    sample = text if len(text) <= _LONG_CHARS else _sample(text)
+    size = len(sample.encode("utf-8", "surrogatepass"))
+    dearer = (size - len(sample)) / 2 * (DENSE_TOKENS_PER_CHAR - 3 / BYTES_PER_TOKEN)
+    return int((size / BYTES_PER_TOKEN + dearer) * len(text) / len(sample)) + 2
 
 
 def _mixed(text: str) -> float:

@@ -1,5 +1,6 @@
 """Plays one session: every turn of the recording, through the real client and the running stack."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,6 +57,7 @@ class Player:
         self._on_turn = on_turn
         self._frame = _frame_of(task, recording)
         self._turns = turns_of(recording)
+        self._arriving = [json_text(message) for message in recording.messages]
         self._history: list[Any] = []
         self._tally = Tally()
         self._weigher = Weigher(self._frame)
@@ -76,7 +78,8 @@ class Player:
         turn_s = self._task.turn_s
         began_s = time.monotonic()
         for turn in self._turns:
-            self._history += self._recording.messages[len(self._history) : turn.sent]
+            # As agents have it: what came since the answer was made a moment before the request that tells of it.
+            self._history += map(json.loads, self._arriving[len(self._history) : turn.sent])
             self._account(turn, agent.take(turn, self._history))
             if turn_s is None:
                 # Who has waited in vain once does not do so at every turn.

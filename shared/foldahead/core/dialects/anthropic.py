@@ -43,10 +43,16 @@ class AnthropicMessages:
         extra = {key: raw[key] for key in _SYSTEM_EXTRA if role == "system" and raw.get(key) is not None}
         return Message(role, blocks_of(raw.get("content"), f"messages[{at}].content"), extra)
 
-    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
+    def glance(
+        self,
+        new: list[Any],
+        before: Any,  # noqa: ARG002 - the Dialect's
+        waiting: tuple[str, ...],
+        room: int,
+        speech: int,
+    ) -> int | None:
         left, marks = [*waiting], 0
-        for at in range(start, len(history)):
-            message = history[at]
+        for message in new:
             if message.__class__ is not dict or message.get("role") != "user":
                 return None
             content = message.get("content")

@@ -50,11 +50,10 @@ class OpenAIChat:
         extra = {key: raw[key] for key in ("name", "refusal", "audio") if raw.get(key) is not None}
         return Message(role, blocks, extra)
 
-    def glance(self, history: list[Any], start: int, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
-        left, opening, alternates = list(waiting), not start, self.profile.alternates
-        before = role_of(history[start - 1]) if start and alternates else ""
-        for at in range(start, len(history)):
-            message = history[at]
+    def glance(self, new: list[Any], before: Any, waiting: tuple[str, ...], room: int, speech: int) -> int | None:
+        left, opening, alternates = [*waiting], before is None, self.profile.alternates
+        last = role_of(before) if alternates and before is not None else ""
+        for message in new:
             if message.__class__ is not dict:
                 return None
             role, content = message.get("role"), message.get("content")
@@ -67,13 +66,13 @@ class OpenAIChat:
                 room -= CALL_OVERHEAD_TOKENS + (_most_of(content, room) if content else 0)
             elif (
                 left
-                or (alternates and role == "user" and not opening and before in _NO_USER_BEHIND)
+                or (alternates and role == "user" and not opening and last in _NO_USER_BEHIND)
                 or not _speaks_plainly(message, opening)
             ):
                 return None
             else:
                 room -= _most_of(content, room) + speech
-            opening, before = opening and role != "user", role
+            opening, last = opening and role != "user", role
             if room < 0:
                 return None
         return 0
@@ -151,11 +150,9 @@ class OpenAIChat:
 
 def _speaks_plainly(message: dict[str, Any], opening: bool) -> bool:
     """Whether a message is the user's, or heads the list (instructions, a greeting), and says something plainly."""
-    if opening:
-        spoken = message.get("role") in _OPENERS and not any(key in message for key in _SAYS_BESIDES)
-    else:
-        spoken = message.get("role") == "user"
-    return spoken and bool(message.get("content")) and not any(key in message for key in _REASONING)
+    role, keys = message.get("role"), message.keys()
+    spoken = role in _OPENERS and keys.isdisjoint(_SAYS_BESIDES) if opening else role == "user"
+    return spoken and bool(message.get("content")) and keys.isdisjoint(_REASONING)
 
 
 def _most_of(content: Any, room: int) -> int:
