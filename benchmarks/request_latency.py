@@ -8,10 +8,13 @@ them. The caller's thread and the link's share one interpreter: what the link ho
 
 import argparse
 import gc
+import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 from benchmarks.histories import Author, History
 from benchmarks.report import Report, Row, Target, Timings, finish, parser
@@ -41,6 +44,18 @@ class Pair:
 Taken = dict[str, Pair]
 
 
+class Nothing:
+    """What a session's `request` is measured against: it takes a lock and does nothing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def request(self, **kwargs: Any) -> dict[str, Any]:
+        """What was given."""
+        with self._lock:
+            return kwargs
+
+
 class Agent:
     """One session and its history; times what `request` takes."""
 
@@ -48,10 +63,12 @@ class Agent:
         self.session = session
         self._author = Author(seed, RESULT_CHARS)
         self._fat = Author(seed, FAT_CHARS) if fat else None
-        self.history: History = [self._author.opening()]
+        self.history: History = []
+        self._arriving = json.dumps(self._author.opening())
 
     def turn(self, taken: Taken) -> None:
-        """One turn: a request, its answer, a publish, the results."""
+        """One turn: what has just arrived, a request, its answer, a publish."""
+        self.history.append(json.loads(self._arriving))
         before = len(self.session.records)
         cpu, begun = time.thread_time_ns(), time.perf_counter_ns()
         self.session.request(model=MODEL, max_tokens=4_096, messages=self.history)
@@ -63,7 +80,7 @@ class Agent:
         answer, results = self._fat.turn() if fat and self._fat else self._author.turn()
         self.history.append(answer)
         self.session.publish(self.history)
-        self.history.append(results)
+        self._arriving = json.dumps(results)
 
 
 def play(
@@ -107,6 +124,23 @@ def _figures(taken: Taken) -> Row:
     if extracts.wall.all_ms:
         row |= {"extracts": len(extracts.wall.all_ms), "extract_p50_ms": extracts.wall.median_ms}
     return row
+
+
+def floor(turns: int, turns_a_second: float) -> Row:
+    """The same pace with a method that does nothing: what a turn costs in a process that slept, whatever it does."""
+    nothing, taken, author, history = Nothing(), Pair(), Author(0, RESULT_CHARS), []
+    begun_s = time.perf_counter()
+    for done in range(1, turns + 1):
+        answer, results = author.turn()
+        arriving = json.dumps(results)
+        time.sleep(max(0.0, begun_s + done / turns_a_second - time.perf_counter()))
+        history += [answer, json.loads(arriving)]
+        cpu, begun = time.thread_time_ns(), time.perf_counter_ns()
+        nothing.request(model=MODEL, max_tokens=4_096, messages=history)
+        taken.append((time.perf_counter_ns() - begun) / 1e6, (time.thread_time_ns() - cpu) / 1e6)
+    elapsed_s = time.perf_counter() - begun_s
+    row = _figures({"quiet": taken, "swap": Pair(), "extract": Pair()})
+    return {"turns": turns, "turns_a_second": turns / elapsed_s} | row
 
 
 def silent(count: int, turns: int, policy: Policy, turns_a_second: float | None = None, *, fat: bool = False) -> Row:
@@ -163,6 +197,7 @@ def run(args: argparse.Namespace) -> Report:
             name = f"busy, {pace:g} turns a second" if pace else "busy, flat out"
             rows.append({"link": name} | linked(url, count, turns, policy, pace))
             stack.check()
+    rows.append({"link": f"a lock alone, {args.pace:g} a second"} | floor(count * turns // 3, args.pace))
     return Report(
         "request_latency",
         f"What request adds to a turn, {count} sessions in one process",
@@ -171,7 +206,8 @@ def run(args: argparse.Namespace) -> Report:
         _targets(rows[3]),
         [
             f"fat results: every {FAT_EVERY}th result has about {FAT_CHARS:,} characters",
-            "p50 to most: requests without a swap; each meets one new message of about 400 tokens",
+            "p50 to most: requests without a swap; each meets one new message of about 400 tokens, just decoded",
+            "a lock alone: a method that takes a lock and returns, called as `request` is: no request can be cheaper",
             "cpu: what the caller's thread worked; the wall clock adds what other threads and processes had of it",
             "the watcher, the worker and Redis run on the same machine",
         ],

@@ -92,6 +92,9 @@ class Session:
                 view = conversation.glance(history, idle_s, kwargs.get("model") or "")
         if view is None:
             view = self._turn(history, kwargs, idle_s)
+        elif not conversation.view_marks:  # what is glanced at here needs nothing else, and no breakpoint is too many
+            kwargs["messages"] = view
+            return kwargs
         if view is history and conversation.policy.tail_thinking != "drop_block":
             return kwargs
         return request_with(

@@ -28,6 +28,8 @@ UNLIMITED = 2**31 - 1
 """More tokens than anything has or has room for."""
 
 _LONG_CHARS = 16_384
+_TAKES_MUCH = 4
+"""A text that may take this part of a room is looked at: others come behind it."""
 _SAMPLES, _SAMPLE_CHARS = 16, 512
 _ASCII = bytes(range(128))
 _DENSE = re.compile("[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
@@ -44,7 +46,7 @@ def estimate_text(text: str) -> int:
 
 
 def most_tokens(text: str, room: int) -> int:
-    """No less than `estimate_text` of it; without a look at any character, but where a room may be too small.
+    """No less than `estimate_text` of it; without a look at any character, but where it may take much of a room.
 
     A text knows whether it is ASCII. Of all others the dearest characters are the rare Chinese ones of four bytes, at
     less than 1.4 tokens.
@@ -52,7 +54,7 @@ def most_tokens(text: str, room: int) -> int:
     if text.isascii():
         return len(text) * 2 // 7 + 2
     most = len(text) * 7 // 5 + 2
-    return most if most <= room else min(most, _most_by_bytes(text))
+    return most if most * _TAKES_MUCH <= room else min(most, _most_by_bytes(text))
 
 
 def least_tokens(text: str) -> int:
