@@ -69,7 +69,6 @@ def _stretch(session: Session, history: History, author: Author, turns: int) -> 
     publishes: list[float] = []
     for _ in range(turns):
         views.append(timed(session.view, history))
-        session.view(history)  # reads what may only have been glanced at
         looks.append(timed(session.view, history))
         answer, results = author.turn()
         history.append(answer)

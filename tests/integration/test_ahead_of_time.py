@@ -30,13 +30,6 @@ def services(redis_url: str, database_url: str) -> Iterator[Services]:
         yield running
 
 
-@pytest.fixture
-def fold(redis_url: str) -> Iterator[Foldahead]:
-    client = Foldahead(redis_url)
-    yield client
-    client.close()
-
-
 def wait_settled(session: Session, services: Services, history: list[dict[str, Any]]) -> None:
     """Until what the session asked for is there, and it has heard of it."""
     assert session.flush(5)

@@ -43,13 +43,6 @@ def services(redis_url: str, database_url: str) -> Iterator[Services]:
         yield running
 
 
-@pytest.fixture
-def fold(redis_url: str) -> Iterator[Foldahead]:
-    client = Foldahead(redis_url)
-    yield client
-    client.close()
-
-
 def unlucky_job(services: Services) -> tuple[str, int, str]:
     row = jobs.c
     with services.store.reading() as connection:

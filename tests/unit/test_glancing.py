@@ -55,10 +55,8 @@ class Twins:
         """The view of both. What was glanced at stays unread."""
         moment = Moment(cold=cold)
         wanted = self.full.view(history, moment)
-        view = None
-        if not self.quick.is_behind:
-            view = self.quick.glance(history, inf if cold else 0.0)
-            self.glances += view is not None
+        view = self.quick.glance(history, inf if cold else 0.0)
+        self.glances += view is not None
         if view is None:
             view = self.quick.view(history, moment)
         assert (view is history) == (wanted is history)
@@ -202,6 +200,19 @@ def test_ordinary_turns_are_glanced_at(dialect: str, history: list[Any], new: li
     assert len(conversation.ledger) == len(whole)
     assert conversation.plan.reason == "below_threshold"
     assert conversation.ledger.faults == []
+
+
+def test_a_request_that_is_made_again_is_glanced_at_again_also_when_more_came() -> None:
+    conversation = after("anthropic", ASKED)
+    history = [*ASKED, user(result("c1"))]
+    assert conversation.glance(history, idle_s=0.0) is history
+    assert conversation.glance(history, idle_s=0.0) is history
+    history.append(user(result("c2")))
+    assert conversation.glance(history, idle_s=0.0) is history
+    assert len(conversation.ledger) == len(ASKED)
+    conversation.catch_up()
+    assert len(conversation.ledger) == len(history)
+    assert conversation.glance(history, idle_s=0.0) is None, "what it rests on was read meanwhile"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ Glance = Callable[[list[Any], Any, tuple[str, ...], int, int], int | None]
 
 
 class Calm(Struct):
-    """How a session stands between two turns. Good for the very state that it was made of, and for one turn.
+    """How a session stands between two turns. Good for the very state that it was made of.
 
     All that a glance needs lies here side by side: a process that has slept finds nothing in its caches, and pays for
     each object that it looks at.
@@ -60,7 +60,7 @@ class Calm(Struct):
     room_to_cap: int
     """The room where none may be."""
     shown: list[Any] | None
-    """The view of what was seen, to be given away with what comes behind it; None: the view is the history itself."""
+    """The view of what was seen; None: it is the history itself."""
     marks: int
     """Cache breakpoints of the view so far."""
 

@@ -45,6 +45,7 @@ class GlancingConversation(Conversation):
     def glance(self, history: list[Any], idle_s: float, model: str | None = None) -> list[Any] | None:
         """What `view` gives, where a glance proves that nothing is to be done; else None, and nothing has happened.
 
+        The same turn may be glanced at again: an agent that retries a request asks anew.
         `idle_s`: seconds since the last request. `model` is the agent's, None where it is not known anew.
         """
         calm, self.calm, self.view_marks = self.calm, None, None
@@ -75,9 +76,8 @@ class GlancingConversation(Conversation):
             marks += calm.marks
             if marks > MOST_BREAKPOINTS or not _goes_on(history, seen):
                 return None
-            shown += new
-            view = shown
-        self._unread, self.view_marks = new, marks
+            view = [*shown, *new]
+        self.calm, self._unread, self.view_marks = calm, new, marks
         return view
 
     def catch_up(self) -> None:
@@ -85,6 +85,7 @@ class GlancingConversation(Conversation):
         unread, self._unread = self._unread, None
         if unread is None:
             return
+        self.calm = None
         self._take(unread)
         plan = self._quiet_plan(Moment()) or self._make_plan(self._history.messages, Moment(), may_degrade=False)
         if plan.records:  # of messages that the agent changed meanwhile; the next view looks at them again

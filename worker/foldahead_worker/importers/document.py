@@ -6,6 +6,7 @@ from typing import Any
 
 from foldahead_worker.importers import chat, foreign, trajectory
 from foldahead_worker.importers.errors import BadMessage, UnknownFormat
+from foldahead_worker.importers.langchain import are_langchains
 from foldahead_worker.importers.messages import looks_like_one
 from foldahead_worker.importers.notes import Notes
 from foldahead_worker.importers.session import ImportedSession, unique
@@ -54,7 +55,7 @@ def messages_key(value: dict[str, Any]) -> str | None:
 def run_of(run: dict[str, Any], key: str, name: str, at: str, wanted: str, notes: Notes) -> ImportedSession:
     """The session in an object that keeps its messages under `key`."""
     by_a_harness = key != "messages" or not HARNESS_KEYS.isdisjoint(run)
-    read = trajectory.session_of if by_a_harness else chat.session_of
+    read = trajectory.session_of if by_a_harness and not are_langchains(run[key]) else chat.session_of
     return read(run[key], run, name, at, wanted, notes)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from foldahead_worker.importers import foreign, langchain
+from foldahead_worker.importers import foreign
 from foldahead_worker.importers.dialect import ANTHROPIC, dialect_of
 from foldahead_worker.importers.messages import checked
 from foldahead_worker.importers.notes import Notes
@@ -41,8 +41,6 @@ def session_of(
     Raises BadMessage or (for formats that are known and not supported) UnknownFormat.
     """
     foreign.refuse(values)
-    if langchain.are_langchains(values):
-        return langchain.session_of(values, body, name, at, wanted, notes)
     seen = _agents_own(checked(values, at, notes), at, notes)
     dialect = dialect_of(seen, body, wanted, notes)
     sent = SENT_ANTHROPIC if dialect == ANTHROPIC else SENT_OPENAI

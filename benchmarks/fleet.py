@@ -1,6 +1,6 @@
-"""A fleet: many sessions of different content at a steady pace, through real processes.
+"""Fleets: many sessions of different content at a steady pace, through real processes.
 
-    python -m benchmarks.thousand_sessions --sessions 1000 --turn-seconds 5
+    python -m benchmarks.fleet --sessions 100 1000 10000
 
 One watcher, two workers, one Redis, and agent processes that play every session until it was compacted. With a head
 start (the default) sessions are met anywhere on their way, as in a fleet that has run for long; without one all start
@@ -10,7 +10,6 @@ by rules, on this machine's own cores.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
 import tempfile
@@ -40,7 +39,11 @@ POLL_S = 0.02
 """How often it is asked whether a summary is ready: what the crossing-to-ready times are exact to."""
 TURNS_AFTER_SWAP = 2
 GIVE_UP_AFTER_TURNS = 90
+MOST_TURNS_A_SECOND = 333
+"""What the agents of all sessions ask of this machine at most: a larger fleet takes its turns more slowly."""
 REQUEST_P99_MS = 5.0
+TROUBLE = ("failed_exchanges", "refused", "unusable", "faults", "dropped_sessions", "dropped_events")
+"""Counters of the link that say that something was lost, or had to be told again."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Found:
     """Sessions that met the hard cap before their summary came, and were cut short by rules in the agent."""
     unready: list[int]
     rss_mib: float
-    counters: dict[str, object]
+    counters: dict[str, int]
 
 
 class Player:
@@ -141,9 +144,9 @@ def _play_at_pace(players: Sequence[Player], turn_s: float) -> list[float]:
     begun_s = time.monotonic()
     late_ms: list[float] = []
     turn = 0
-    while active := [player for player in players if not player.is_done]:
-        for player in active:
-            due_s = begun_s + turn * turn_s + turn_s * players.index(player) / len(players)
+    while active := [(at, player) for at, player in enumerate(players) if not player.is_done]:
+        for at, player in active:
+            due_s = begun_s + turn * turn_s + turn_s * at / len(players)
             wait_s = due_s - time.monotonic()
             if wait_s > 0:
                 time.sleep(wait_s)
@@ -181,7 +184,7 @@ def _found(players: Sequence[Player], late_ms: list[float], fold: Foldahead) -> 
         degraded=[one.number for one in players if one.degraded],
         unready=[one.number for one in players if one.ready_s is None],
         rss_mib=rss_mib("self"),
-        counters={name: getattr(counters, name) for name in counters.__struct_fields__},
+        counters={name: getattr(counters, name) for name in TROUBLE},
     )
 
 
@@ -217,7 +220,9 @@ def redis_bytes(client: Any, names: Sequence[str]) -> dict[str, int]:
     return sums
 
 
-def measure(args: argparse.Namespace, directory: Path, server: EmbeddedRedis) -> tuple[list[Found], Row]:
+def measure(
+    args: argparse.Namespace, sessions: int, turn_s: float, directory: Path, server: EmbeddedRedis
+) -> tuple[list[Found], Row]:
     """Start the processes, let the agents play, look at what it took."""
     settings = Settings(
         redis_url=server.url,
@@ -228,10 +233,9 @@ def measure(args: argparse.Namespace, directory: Path, server: EmbeddedRedis) ->
     )
     kinds = ["watch"] * WATCHERS + ["work"] * WORKERS
     children = [Child(kind, settings, directory / f"{kind}-{at}.log") for at, kind in enumerate(kinds)]
-    share = args.sessions // args.agents
-    shares = [share + (at < args.sessions % args.agents) for at in range(args.agents)]
+    shares = [sessions // args.agents + (at < sessions % args.agents) for at in range(args.agents)]
     plans = [
-        Plan(server.url, sum(shares[:at]), count, args.turn_seconds, args.threshold, args.head_start)
+        Plan(server.url, sum(shares[:at]), count, turn_s, args.threshold, args.head_start)
         for at, count in enumerate(shares)
     ]
     try:
@@ -244,34 +248,34 @@ def measure(args: argparse.Namespace, directory: Path, server: EmbeddedRedis) ->
             ProcessPoolExecutor(args.agents, mp_context=multiprocessing.get_context("spawn")) as agents,
         ):
             found = list(agents.map(play, plans))
-            sizes = redis_bytes(client, [f"s{number}" for number in range(args.sessions)])
+            sizes = redis_bytes(client, [f"s{number}" for number in range(sessions)])
         pids = {f"{kind}_{at}": child.pid or 0 for at, (kind, child) in enumerate(zip(kinds, children, strict=True))}
         pids["redis"] = server.pid
         memory: Row = {f"{name}_rss_mib": rss_mib(pid) for name, pid in pids.items()}
-        cpu: Row = {f"{name}_cpu_ms_a_session": cpu_s(pid) * 1000 / args.sessions for name, pid in pids.items()}
+        cpu: Row = {f"{name}_cpu_ms_a_session": cpu_s(pid) * 1000 / sessions for name, pid in pids.items()}
     finally:
         for child in children:
             child.ask_to_stop()
         for child in children:
             child.stop()
-    per_session: Row = {f"redis_{kind}_bytes": round(size / args.sessions) for kind, size in sizes.items()}
+    per_session: Row = {f"redis_{kind}_bytes": round(size / sessions) for kind, size in sizes.items()}
     return found, memory | cpu | per_session
 
 
-def run(args: argparse.Namespace) -> Report:
-    """Play the fleet once."""
-    if args.tiny:
-        args.sessions, args.turn_seconds, args.threshold, args.agents = 4, 0.05, 6_000, 1
+def fleet(args: argparse.Namespace, sessions: int) -> tuple[Row, list[Target]]:
+    """Play one fleet."""
+    turn_s = max(args.turn_seconds, sessions / MOST_TURNS_A_SECOND)
     begun_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="foldahead-fleet-") as name, EmbeddedRedis() as server:
-        found, row = measure(args, Path(name), server)
+        found, row = measure(args, sessions, turn_s, Path(name), server)
     ready = [ms for one in found for ms in one.ready_ms]
     requests = [ms for one in found for ms in one.request_ms]
     late = [ms for one in found for ms in one.late_ms]
     waited = [turns for one in found for turns in one.waited_turns]
     unswapped = [number for one in found for number in one.unswapped]
     figures: Row = {
-        "sessions": args.sessions,
+        "sessions": sessions,
+        "turn_s": turn_s,
         "swapped": len(waited),
         "ready": len(ready),
         "crossing_to_ready_p50_ms": quantile(ready, 0.5),
@@ -282,35 +286,44 @@ def run(args: argparse.Namespace) -> Report:
         "request_p50_ms": quantile(requests, 0.5),
         "request_p99_ms": quantile(requests, 0.99),
         "agent_late_p99_ms": quantile(late, 0.99),
+        "link_trouble": sum(one.counters[name] for one in found for name in TROUBLE),
         "agent_rss_mib": max(one.rss_mib for one in found),
         "took_s": time.monotonic() - begun_s,
     }
+    targets = [
+        Target(f"of {sessions:,} sessions did not swap", 0, float(len(unswapped)), ""),
+        Target(f"{sessions:,} sessions: request, p99", REQUEST_P99_MS, quantile(requests, 0.99), "ms"),
+    ]
+    return figures | row, targets
+
+
+def run(args: argparse.Namespace) -> Report:
+    """Play each fleet once."""
+    if args.tiny:
+        args.sessions, args.turn_seconds, args.threshold, args.agents = [4], 0.05, 6_000, 1
+    played = [fleet(args, sessions) for sessions in args.sessions]
+    rows: list[Row] = [
+        {"figure": name} | {f"{row['sessions']:,} sessions": row[name] for row, _ in played} for name in played[0][0]
+    ]
     return Report(
-        "thousand_sessions",
-        "A fleet of sessions of different content through one watcher and two workers",
-        [{"figure": name, "value": value} for name, value in (figures | row).items()],
+        "fleet",
+        "Fleets of sessions of different content through one watcher and two workers",
+        rows,
         {
-            "sessions": args.sessions,
-            "turn_s": args.turn_seconds,
+            "turn_s": f"{args.turn_seconds:g}, or more: at most {MOST_TURNS_A_SECOND} turns a second in all",
             "threshold_tokens": args.threshold,
             "head_start_turns": args.head_start,
             "agent_processes": args.agents,
             "summary_s": args.summary_seconds,
         },
-        [
-            Target("sessions that did not swap", 0, float(len(unswapped)), ""),
-            Target("request, p99", REQUEST_P99_MS, quantile(requests, 0.99), "ms"),
-        ],
-        [
-            f"link of the first agent process: {json.dumps(found[0].counters)}",
-            "crossing to ready holds the time of the summariser, which shares this machine's cores with all else",
-        ],
+        [target for _, targets in played for target in targets],
+        ["crossing to ready holds the time of the summariser, which shares this machine's cores with all else"],
     )
 
 
 def main(argv: list[str] | None = None) -> None:
     options = parser("Many sessions of different content at a steady pace, through real processes.")
-    options.add_argument("--sessions", type=int, default=1_000)
+    options.add_argument("--sessions", type=int, nargs="+", default=[100, 1_000, 10_000], help="sizes of the fleets")
     options.add_argument("--turn-seconds", type=float, default=5.0)
     options.add_argument("--threshold", type=int, default=30_000, help="tokens (default: the policy's)")
     options.add_argument("--head-start", type=int, default=14, help="turns that sessions have behind them, at most")
