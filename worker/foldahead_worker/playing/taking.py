@@ -84,6 +84,7 @@ def take(
 def _asked(session: Session, frame: Frame, turn: Turn, history: list[Any]) -> tuple[Taken, dict[str, Any]]:
     """The request of a turn, right before the agent calls its provider."""
     request = frame.around(history)
+    time.perf_counter()  # in a process that slept the clock itself takes microseconds at first
     started_s = time.perf_counter()
     request = session.request(**request)
     added_ms = (time.perf_counter() - started_s) * 1000
