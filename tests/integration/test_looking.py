@@ -107,6 +107,8 @@ def test_inspect_for_programs_has_everything(
     assert shown[-1]["tokens_out"] < shown[-1]["tokens_in"]
     assert shown[-1]["text"]
     assert "swapped" in {record["kind"] for record in said["records"]}
+    swapped = [record["cache_key"] for record in said["records"] if record["kind"] == "swapped"]
+    assert [one["cache_key"] for one in said["compactions"] if one["state"] == "shown"] == swapped[-1:]
     assert "session.compaction_completed" in {event["type"] for event in said["events"]}
 
 
@@ -115,7 +117,17 @@ def test_inspect_of_a_session_that_is_not_known_is_bad_input(
 ) -> None:
     ran = command("inspect", "nobody")
     assert ran.returncode == 2
-    assert "no session 'nobody'" in ran.stderr
+    assert "no session 'nobody' is known, nor is any other" in ran.stderr
+
+
+def test_inspect_names_the_latest_sessions_where_it_knows_none_of_that_name(
+    services: Services, redis_url: str, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    play(services, redis_url, "ticket-4711")
+    for given in (("ticket-4712",), ("ticket-4711", "--workspace", "other")):
+        ran = command("inspect", *given)
+        assert ran.returncode == 2
+        assert "acme/ticket-4711" in ran.stderr
 
 
 def test_inspect_asks_which_workspace_where_there_are_several(

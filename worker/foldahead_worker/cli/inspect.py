@@ -60,41 +60,61 @@ def _found(session: str, workspace: str | None) -> dict[str, Any]:
     # Imported here: the database takes most of a second, which no other command is to wait for.
     from foldahead_worker.settings import read_settings
     from foldahead_worker.store import open_store
-    from foldahead_worker.store.compactions import compactions_of, sessions_named
+    from foldahead_worker.store.compactions import compactions_of, latest_sessions, sessions_named
     from foldahead_worker.store.events import events_after
     from foldahead_worker.store.records import records_of
     from foldahead_worker.store.spend import spent_by_session
 
     store = open_store(read_settings().database_url)
     try:
-        at = workspace if workspace is not None else _only(session, sessions_named(store, session))
+        named = sessions_named(store, session) if workspace is None else (workspace,)
+        if not named:
+            known = _known(latest_sessions(store))
+            raise BadInput(f"no session {session!r} {known} (--workspace looks for one that never asked)")
+        at = _only(session, named)
         compactions = compactions_of(store, at, session)
         events = events_after(store, workspace=at, session=session, limit=MOST_EVENTS)
         records = records_of(store, at, session)
         spent = spent_by_session(store, at, session)
+        if not (compactions or events or records):
+            raise BadInput(f"no session {session!r} of workspace {at!r} {_known(latest_sessions(store))}")
     finally:
         store.close()
-    if not (compactions or events or records):
-        raise BadInput(f"session {session!r} of workspace {at!r} is not known to the database")
+    kept = [msgspec.json.decode(record) for record in records]
+    shown = _shown_last(kept)
     return {
         "workspace": at,
         "session": session,
         "spend_usd": spent / PICO,
-        "compactions": [msgspec.to_builtins(one) for one in compactions],
-        "records": [msgspec.json.decode(record) for record in records],
+        "compactions": [
+            msgspec.to_builtins(one) | {"state": _state(one.state, one.cache_key, shown)} for one in compactions
+        ],
+        "records": kept,
         "events": [msgspec.json.decode(event.json) for event in events],
     }
 
 
+def _shown_last(records: list[dict[str, Any]]) -> str:
+    """Cache key of the summary that was swapped in last; empty where it was taken back, or was the agent's own."""
+    last = next((record for record in reversed(records) if record["kind"] in ("swapped", "truncated")), None)
+    return (last.get("cache_key") or "") if last and last.get("message") else ""
+
+
+def _state(state: str, cache_key: str, shown: str) -> str:
+    """What became of a summary: a session that has asked for nothing since its swap is known by its records alone."""
+    if not shown or cache_key == shown:
+        return "shown" if shown else state
+    return "given_up" if state == "shown" else state
+
+
+def _known(latest: tuple[str, ...]) -> str:
+    return f"is known to the database; the latest are {', '.join(latest)}" if latest else "is known, nor is any other"
+
+
 def _only(session: str, workspaces: tuple[str, ...]) -> str:
-    match workspaces:
-        case ():
-            raise BadInput(f"no session {session!r} ever asked for a summary; give --workspace to look for its events")
-        case (workspace,):
-            return workspace
-        case _:
-            listed = ", ".join(workspaces)
-            raise BadInput(f"several workspaces have a session {session!r}: give --workspace, one of {listed}")
+    if len(workspaces) == 1:
+        return workspaces[0]
+    raise BadInput(f"several workspaces have a session {session!r}: give --workspace, one of {', '.join(workspaces)}")
 
 
 def _print(found: dict[str, Any], *, full: bool) -> None:
@@ -127,7 +147,7 @@ def _print_compaction(console: Console, one: dict[str, Any], *, full: bool) -> N
     table.add_column()
     table.add_row("state", Text(said, style=style))
     table.add_row("asked for", f"{_when(one['asked_at_ms'])}, turn {one_line(one['turn_id'])}, {_why(one['urgency'])}")
-    table.add_row("by", one_line(f"{one['kind']} {one['model']}"))
+    table.add_row("by", one_line(one["model"] if one["model"] == one["kind"] else f"{one['kind']} {one['model']}"))
     table.add_row("job", _job(one))
     if one["text"]:
         smaller = share(one["tokens_out"], one["tokens_in"])

@@ -74,3 +74,12 @@ def sessions_named(store: Store, session: str, limit: int = 20) -> tuple[str, ..
     query = select(waiters.c.workspace).where(waiters.c.session == session).distinct().limit(limit)
     with store.reading() as connection:
         return tuple(sorted(connection.scalars(query)))
+
+
+def latest_sessions(store: Store, limit: int = 5) -> tuple[str, ...]:
+    """Those that asked for a summary last, as `workspace/session`, the newest first."""
+    ask = waiters.c
+    newest = func.max(ask.created_at_ms)
+    query = select(ask.workspace, ask.session).group_by(ask.workspace, ask.session).order_by(newest.desc()).limit(limit)
+    with store.reading() as connection:
+        return tuple(f"{workspace}/{session}" for workspace, session in connection.execute(query))
