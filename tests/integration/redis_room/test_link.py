@@ -201,10 +201,10 @@ def test_resume_waits_while_a_watcher_restores(link, switchboard):
 
 def test_resume_of_an_unknown_session_ends_with_its_timeout(link, client):
     started_s = time.monotonic()
-    answer = link.resume(Scribe(), 0.1)
+    answer = link.resume(Scribe(), 0.5)
     assert answer is not None
     assert not answer.known
-    assert 0.05 < time.monotonic() - started_s < 0.3
+    assert 0.4 < time.monotonic() - started_s < 3
 
 
 def test_after_resume_nothing_is_told_twice(link, switchboard):
