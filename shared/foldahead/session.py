@@ -281,7 +281,7 @@ class Session:
             if self._outbox.has_news:
                 self._begin(history)  # it may be a block, or a policy that asks for one
             if request is not None:
-                model = str(request.get("model") or "")
+                model = _name_of(request.get("model"))
                 if (calm := conversation.calm) is None or not calm.is_plain:
                     self._note_envelope(request)
             if target_tokens is None and counter is None:
@@ -337,3 +337,8 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise SessionClosed(f"session {self.name!r} was closed: open it again with Foldahead.session")
+
+
+def _name_of(model: object) -> str:
+    """A model's name. A member of an enum of texts is sent as its value, and so is that its name."""
+    return str.__str__(model) if isinstance(model, str) else str(model or "")

@@ -1,6 +1,7 @@
 """A turn that is only glanced at comes to what a full reading of it comes to."""
 
 from collections import UserDict
+from enum import Enum
 from math import inf
 from typing import Any
 
@@ -188,6 +189,7 @@ SAID = [says("Please fix it."), says("Done.", "assistant")]
         ("openai", [], [says("Be kind.", "system"), says("Hello, what can I do?", "assistant"), says("Fix it.")]),
         ("openai", CALLED, [answers("c1"), answers("c2", [text("found")])]),
         ("openai", CALLED, [answers("c2", ""), answers("c1"), says("And now?")]),
+        ("openai", SAID, [{**says("And?"), "tool_calls": None, "name": "ann"}]),
         ("openai-strict", SAID, [{"role": "user", "content": [text("And the tests?")], "name": "ann"}]),
     ],
 )
@@ -243,6 +245,8 @@ def test_a_request_that_is_made_again_is_glanced_at_again_also_when_more_came() 
         ("openai", SAID, [{**says("And?"), "reasoning": "hm"}]),
         ("openai", SAID, [says("")]),
         ("openai", SAID, [{"role": "user", "content": ["And?"]}]),
+        ("openai", SAID, [{**says("And?"), "tool_calls": []}]),
+        ("openai", CALLED, [{**answers("c1"), "tool_calls": []}, answers("c2")]),
         ("openai", [], [says("Please fix it."), calls("c1")]),
         ("openai-strict", [*SAID, says("And?")], [says("Well?")]),
         ("openai-strict", CALLED, [answers("c1"), answers("c2"), says("And now?")]),
@@ -297,6 +301,39 @@ class Told:
     def events(self) -> list[str]:
         assert self.carrier.outbox is not None
         return [msgspec.json.decode(event)["type"] for event in self.carrier.outbox.take_events()]
+
+
+class Named(str, Enum):  # noqa: UP042 - as agents have it: `str` gives no value of it
+    OPUS = "claude-opus-5-5"
+
+
+class Spelled:
+    """A model as some kits have it."""
+
+    def __str__(self) -> str:
+        return "claude-opus-5-5"
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", Named.OPUS, Spelled()], ids=["text", "enum", "object"])
+def test_a_model_is_known_by_its_name_whatever_it_is_given_as(model: Any) -> None:
+    told = Told(Policy())
+    history: list[Any] = []
+    for _ in range(2):
+        history.append(user("And?"))
+        assert told.session.request(model=model, messages=history)["model"] is model
+        history.append(assistant("Yes."))
+        told.session.publish(history)
+        assert told.session.standing.model.__class__ is str
+        assert told.session.standing.model == "claude-opus-5-5"
+        assert told.carrier.outbox is not None
+        assert told.carrier.outbox.delta() is not None
+
+
+def test_the_model_of_a_request_that_is_made_again_is_the_last_ones() -> None:
+    told = Told(Policy())
+    for model in ("claude-opus-5-5", "claude-sonnet-5-5", ""):
+        told.session.request(model=model, messages=[user("Please fix it.")])
+    assert told.session.standing.model == ""
 
 
 def test_what_a_glanced_turn_has_to_tell_goes_out_with_the_publish() -> None:

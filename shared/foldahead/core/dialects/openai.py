@@ -54,7 +54,7 @@ class OpenAIChat:
         left, opening, alternates = [*waiting], before is None, self.profile.alternates
         last = role_of(before) if alternates and before is not None else ""
         for message in new:
-            if message.__class__ is not dict:
+            if message.__class__ is not dict or message.get("tool_calls") is not None:
                 return None
             role, content = message.get("role"), message.get("content")
             room -= MESSAGE_OVERHEAD_TOKENS
