@@ -15,6 +15,7 @@ from foldahead import Policy, Session, wire
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
 from foldahead.core.glancing import GlancingConversation
+from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate_text, least_tokens, most_tokens
 from foldahead.errors import InvalidHistory
 from tests.fleet import Process, Shelf, as_json, summary_for
@@ -376,6 +377,58 @@ def test_a_message_emptied_between_request_and_publish_is_mended_in_the_next_vie
     assert told.session.records == ()
     history += [assistant("Yes."), user("Good.")]
     assert told.session.view(history)[-3]["content"] == [text("Well?")]
+
+
+def swapped_without_thinking(told: Told) -> tuple[list[Any], int]:
+    """A history whose view has a summary and, behind it, a message without its thinking: at which index."""
+    history = rounds(12)
+    for message in history[1:-2:2]:
+        message["content"].insert(0, thinking())
+    told.session.publish(history)
+    offer = told.session.standing.offer
+    assert offer is not None
+    assert told.carrier.outbox is not None
+    made = Ready(
+        cache_key="k", kind="text", model="m", start=0, end=offer.end, head_end=offer.head_end, text="They worked."
+    )
+    told.carrier.outbox.receive(wire.Answer(known=True, ready=(made,)))
+    assert told.session.view(history) is not history
+    return history, told.session.records[-1].start
+
+
+BARE = Policy(
+    threshold_tokens=1_000,
+    hard_cap_tokens=9_000,
+    preserve_recent_turns=3,
+    min_span_tokens=1,
+    tail_thinking="strip",
+)
+
+
+def test_what_is_edited_in_place_where_thinking_was_taken_out_is_shown_after_the_next_publish() -> None:
+    told = Told(BARE)
+    history, at = swapped_without_thinking(told)
+    for said in ("Step.", "[secret taken out]"):
+        history[at]["content"] = [thinking(), text(said), *history[at]["content"][2:]]
+        history.append(assistant("Yes."))
+        told.session.publish(history)
+        history.append(user("And?"))
+        assert said in as_json(told.session.view(history))
+
+
+def test_breakpoints_that_move_away_from_where_thinking_was_taken_out_are_not_left_there() -> None:
+    told = Told(BARE)
+    history, at = swapped_without_thinking(told)
+    marked = {"cache_control": {"type": "ephemeral"}}
+    *before, last = history[at]["content"]
+    history[at]["content"] = [*before, {**last, **marked}]
+    history.append(assistant("Yes."))
+    told.session.publish(history)
+    history[at]["content"] = [*before, last]
+    history[-2]["content"][-1] |= marked
+    history.append(user({**text("And?"), **marked}))
+    request = told.session.request(system=[{**text("Be kind."), **marked}] * 2, messages=history)
+    assert as_json(request).count("cache_control") == 4
 
 
 def test_answers_that_say_nothing_new_do_not_reach_the_next_turn() -> None:
