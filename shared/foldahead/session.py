@@ -278,6 +278,7 @@ class Session:
         """
         conversation, model = self._conversation, None
         with self._lock:
+            self._check(history)
             if self._outbox.has_news:
                 self._begin(history)  # it may be a block, or a policy that asks for one
             if request is not None:
@@ -288,7 +289,6 @@ class Session:
                 view = conversation.glance(history, idle_s, model)
                 if view is not None:
                     return view
-            self._check(history)
             self._catch_up()
             conversation.model = conversation.model if model is None else model
             degraded_before, recorded = conversation.degraded, len(conversation.records)
@@ -312,6 +312,7 @@ class Session:
     def _note_envelope(self, request: dict[str, Any]) -> None:
         """Keep what a block in this request's view, or of a summary made from it, depends on."""
         conversation = self._conversation
+        self._catch_up()  # with what that turn's request held
         if concerns_requests(conversation.policy, conversation.active):
             self._outbox.put_envelope(envelope_of(request))
         else:

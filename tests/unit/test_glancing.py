@@ -300,8 +300,30 @@ class Told:
         self.session = Session("s", "acme", get_dialect("anthropic"), policy, self.carrier)
 
     def events(self) -> list[str]:
+        return [event["type"] for event in self.whole_events()]
+
+    def whole_events(self) -> list[dict[str, Any]]:
         assert self.carrier.outbox is not None
-        return [msgspec.json.decode(event)["type"] for event in self.carrier.outbox.take_events()]
+        return [msgspec.json.decode(event) for event in self.carrier.outbox.take_events()]
+
+    def summarise(self) -> None:
+        """Have a summary of the span that the session offers come in."""
+        offer = self.session.standing.offer
+        assert offer is not None
+        assert self.carrier.outbox is not None
+        made = Ready(
+            cache_key="k", kind="text", model="m", start=0, end=offer.end, head_end=offer.head_end, text="They worked."
+        )
+        self.carrier.outbox.receive(wire.Answer(known=True, ready=(made,)))
+
+
+BARE = Policy(
+    threshold_tokens=1_000,
+    hard_cap_tokens=9_000,
+    preserve_recent_turns=3,
+    min_span_tokens=1,
+    tail_thinking="strip",
+)
 
 
 class Named(str, Enum):  # noqa: UP042 - as agents have it: `str` gives no value of it
@@ -350,6 +372,35 @@ def test_what_a_glanced_turn_has_to_tell_goes_out_with_the_publish() -> None:
     assert told.events() == ["session.compaction_failed"]
 
 
+@pytest.mark.parametrize("is_looked_at", [False, True])
+def test_a_turn_that_is_asked_for_again_waits_once(is_looked_at: bool) -> None:
+    told = Told(BARE)
+    history = rounds(12)
+    told.session.publish(history[:-1])
+    for _ in range(3):
+        assert told.session.view(history) is history
+        assert not is_looked_at or told.session.plan.reason == "not_ready"
+    history.append(assistant("Yes."))
+    told.session.publish(history)
+    told.summarise()
+    history.append(user("And?"))
+    assert told.session.view(history) is not history
+    assert [event["payload"]["waited_turns"] for event in told.whole_events()] == [1]
+
+
+@pytest.mark.parametrize("is_looked_at", [False, True])
+def test_a_turn_that_is_asked_for_again_lacks_a_boundary_once(is_looked_at: bool) -> None:
+    told = Told(Policy(threshold_tokens=500, hard_cap_tokens=50_000, preserve_recent_turns=0, min_span_tokens=1))
+    history: list[Any] = [assistant(call("c1"), call("c2"))]
+    told.session.publish(history)
+    history.append(user(result("c1", "x" * 3_000)))
+    for _ in range(3):
+        assert told.session.view(history) is history
+        assert not is_looked_at or told.session.plan.reason == "no_valid_boundary"
+    told.session.publish(history)
+    assert told.events() == ["session.compaction_failed"]
+
+
 def test_a_message_spoilt_between_request_and_publish_is_the_publishs_to_refuse() -> None:
     told = Told(Policy())
     history = list(SPOKEN)
@@ -385,24 +436,9 @@ def swapped_without_thinking(told: Told) -> tuple[list[Any], int]:
     for message in history[1:-2:2]:
         message["content"].insert(0, thinking())
     told.session.publish(history)
-    offer = told.session.standing.offer
-    assert offer is not None
-    assert told.carrier.outbox is not None
-    made = Ready(
-        cache_key="k", kind="text", model="m", start=0, end=offer.end, head_end=offer.head_end, text="They worked."
-    )
-    told.carrier.outbox.receive(wire.Answer(known=True, ready=(made,)))
+    told.summarise()
     assert told.session.view(history) is not history
     return history, told.session.records[-1].start
-
-
-BARE = Policy(
-    threshold_tokens=1_000,
-    hard_cap_tokens=9_000,
-    preserve_recent_turns=3,
-    min_span_tokens=1,
-    tail_thinking="strip",
-)
 
 
 def test_what_is_edited_in_place_where_thinking_was_taken_out_is_shown_after_the_next_publish() -> None:

@@ -89,7 +89,7 @@ class GlancingConversation(Conversation):
         self._take(unread)
         plan = self._quiet_plan(Moment()) or self._make_plan(self._history.messages, Moment(), may_degrade=False)
         if plan.records:  # of messages that the agent changed meanwhile; the next view looks at them again
-            plan = Plan(reason="not_ready", active=self.active)
+            plan = Plan(reason=plan.reason or "not_ready", active=self.active)
         self.plan = plan
         if self.policy.mode == "on":
             self._apply(plan)
