@@ -88,7 +88,8 @@ class Session:
         with self._lock:
             now_s = monotonic()
             idle_s, self._requested_s = now_s - self._requested_s, now_s
-            if (calm := conversation.calm) is not None and calm.is_plain and not self._outbox.has_news:
+            calm = None if self._closed or self._outbox.has_news else conversation.calm
+            if calm is not None and calm.is_plain:
                 view = conversation.glance(history, idle_s, kwargs.get("model") or "")
         if view is None:
             view = self._turn(history, kwargs, idle_s)
@@ -235,7 +236,7 @@ class Session:
         except Unreachable:
             self._outbox.close(closed=False)
             raise
-        self._end()
+        self._closed = True
 
     @property
     def closed(self) -> bool:
@@ -249,7 +250,7 @@ class Session:
         """
         if self._closed:
             return
-        self._end()
+        self._closed = True
         if self._outbox.want_nothing():
             self._carrier.announce(self._outbox)
             self._carrier.leave(self._outbox)
@@ -258,9 +259,6 @@ class Session:
         """After a fork: another thread of the parent may have held a lock at that moment."""
         self._lock = self._outbox.lock = threading.Lock()
         self._conversation.guard_with(threading.Lock())
-
-    def _end(self) -> None:
-        self._closed, self._conversation.calm = True, None
 
     # -- inside a turn ---------------------------------------------------------------------------------------------
 

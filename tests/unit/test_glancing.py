@@ -17,7 +17,7 @@ from foldahead.core.dialects import get_dialect
 from foldahead.core.glancing import GlancingConversation
 from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate_text, least_tokens, most_tokens
-from foldahead.errors import InvalidHistory
+from foldahead.errors import InvalidHistory, SessionClosed
 from tests.fleet import Process, Shelf, as_json, summary_for
 from tests.histories import (
     Spoken,
@@ -357,6 +357,27 @@ def test_the_model_of_a_request_that_is_made_again_is_the_last_ones() -> None:
     for model in ("claude-opus-5-5", "claude-sonnet-5-5", ""):
         told.session.request(model=model, messages=[user("Please fix it.")])
     assert told.session.standing.model == ""
+
+
+def test_a_session_that_is_closed_in_the_middle_of_a_glance_is_closed() -> None:
+    told = Told(Policy())
+
+    class Closing(str):
+        """A model's name that is compared just when another thread closes the session."""
+
+        __hash__ = str.__hash__
+
+        def __ne__(self, other: object) -> bool:
+            told.session.close()
+            return False
+
+        __eq__ = object.__eq__
+
+    history = [user("Please fix it.")]
+    assert told.session.request(model=Closing("m"), messages=history)["messages"] is history
+    for ask in (lambda: told.session.request(messages=history), lambda: told.session.view(history)):
+        with pytest.raises(SessionClosed):
+            ask()
 
 
 def test_what_a_glanced_turn_has_to_tell_goes_out_with_the_publish() -> None:
