@@ -1,0 +1,252 @@
+"""A session that glances at a turn where it may, and one that reads each turn in full: nobody can tell them apart."""
+
+import time
+from typing import Any
+
+import msgspec
+from hypothesis import event, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from benchmarks.sessions import SilentCarrier
+from foldahead import Policy, Session, wire
+from foldahead.core.decide import Start, decide
+from foldahead.core.dialects import get_dialect
+from foldahead.core.ledger import ledger_of
+from foldahead.core.record import Record
+from foldahead.core.standing import Ready
+from foldahead.core.view import Active
+from tests.fleet import MEANS, as_json, check_validity, copied, summary_for
+from tests.histories import Spoken, conversations
+from tests.judging import faults_of
+from tests.unit.test_properties import policies
+
+MODELS = ("claude-opus-5-5", "claude-opus-4-5", "m", "")
+MARK = {"type": "ephemeral"}
+SYSTEMS = ("Be brief.", "Be long.", [{"type": "text", "text": "Be kind.", "cache_control": MARK}] * 2)
+OVERRIDES = (b"", b'{"mode": "shadow"}', b'{"mode": "off"}', b'{"threshold_tokens": 300}')
+MISHAPS = (
+    "pins",
+    "is refused",
+    "is cold",
+    "rewinds",
+    "loads anew",
+    "marks",
+    "marks anew",
+    "has another policy",
+    "is overruled",
+)
+ROOMY = policies(thresholds=(400, 1_500, 6_000), ratios=(0.7, 1.0), starts=(0.2, 0.5))
+
+
+@st.composite
+def _policies(draw: Any) -> Policy:
+    """Mostly such that turns are ordinary."""
+    return msgspec.structs.replace(
+        draw(ROOMY),
+        age_observations=draw(st.sampled_from([False, False, False, True])),
+        tail_thinking=draw(st.sampled_from(["auto", "auto", "strip", "keep", "drop_block"])),
+        kind=draw(st.sampled_from(["text", "text", "text", "native"])),
+        mode=draw(st.sampled_from(["on", "on", "on", "on", "shadow", "off"])),
+    )
+
+
+class Glancing(Session):
+    """A session as it is, in hands that can let time pass."""
+
+    def cool(self) -> None:
+        """The last request went out long ago."""
+        self._requested_s -= 1e6
+
+    def hear(self, answer: wire.Answer) -> None:
+        self._outbox.receive(answer)
+
+    def events(self) -> list[Any]:
+        return [msgspec.json.decode(event)["payload"] for event in self._outbox.take_events()]
+
+    def encoded_records(self) -> tuple[bytes, ...]:
+        return tuple(self._outbox.records())
+
+    @property
+    def glanced(self) -> bool:
+        return self._conversation.view_marks is not None
+
+
+class Thorough(Glancing):
+    """Takes no glance."""
+
+    def request(self, **kwargs: Any) -> dict[str, Any]:
+        self._conversation.calm = None
+        return super().request(**kwargs)
+
+    def _turn(self, *args: Any, **kwargs: Any) -> list[Any]:
+        self._conversation.calm = None
+        return super()._turn(*args, **kwargs)
+
+
+def _timeless(record: Record | None) -> Record | None:
+    return None if record is None else msgspec.structs.replace(record, created_at_ms=0)
+
+
+def _known(session: Session) -> list[Any]:
+    """All that a session says of itself."""
+    plan, standing = session.plan, msgspec.structs.replace(session.standing, interval_s=0.0)
+    plan = msgspec.structs.replace(plan, records=(), repaired=(), active=Active())
+    return [
+        [_timeless(record) for record in session.records],
+        _timeless(session.last_record),
+        plan,
+        standing,
+        session.has_ready,
+        session.mode,
+    ]
+
+
+class Twins(RuleBasedStateMachine):
+    """What an agent, its provider, other processes and the link do to both."""
+
+    @initialize(spoken=conversations(most_turns=20), policy=_policies())
+    def begin(self, spoken: Spoken, policy: Policy) -> None:
+        self.spoken, self.dialect = spoken, get_dialect(spoken.dialect)
+        self.quick, self.full = (
+            kind("s", "acme", self.dialect, policy, SilentCarrier()) for kind in (Glancing, Thorough)
+        )
+        self.history: list[Any] = []
+        self.turn, self.overrides = 0, b""
+        self.made: list[Ready] = []
+        self.around: dict[str, Any] = {"model": MODELS[0], "system": SYSTEMS[0]}
+        self.a_whole_turn(1, answered=True, used=None)
+
+    def answers(self, **what: Any) -> None:
+        for session in (self.quick, self.full):
+            session.hear(wire.Answer(known=True, overrides=self.overrides, **what))
+
+    def grow(self) -> None:
+        self.turn = min(self.turn + 1, len(self.spoken.requests))
+        self.history.extend(copied(self.spoken.messages[len(self.history) : self.spoken.requests[self.turn - 1]]))
+
+    def ask(self) -> None:
+        history, before = self.history, as_json(self.history)
+        mine, theirs = (session.request(**self.around, messages=history) for session in (self.quick, self.full))
+        event(f"glanced: {self.quick.glanced}, as it is: {mine['messages'] is history}")
+        assert as_json(history) == before, "the history was changed"
+        assert (mine["messages"] is history) == (theirs["messages"] is history)
+        assert as_json(mine) == as_json(theirs)
+        if not faults_of(history, self.spoken.dialect, reused_ids=True):
+            check_validity(history, mine["messages"], self.spoken.dialect, broken=False)
+
+    @rule(
+        turns=st.integers(1, 4),
+        times=st.integers(1, 2),
+        answered=st.booleans(),
+        used=st.sampled_from([None, None, 900, 9_000]),
+    )
+    def whole_turns(self, turns: int, times: int, answered: bool, used: int | None) -> None:
+        for _ in range(turns):
+            self.a_whole_turn(times, answered=answered, used=used)
+
+    def a_whole_turn(self, times: int, *, answered: bool, used: int | None) -> None:
+        self.grow()
+        for _ in range(times):
+            self.ask()
+        at = len(self.history)
+        if answered and at < len(self.spoken.messages) and self.spoken.messages[at]["role"] == "assistant":
+            self.history += copied([self.spoken.messages[at]])
+        usage = {"input_tokens": used, "prompt_tokens": used} if used else None
+        for session in (self.quick, self.full):
+            session.publish(self.history, usage=usage)
+        self.compare()
+        self.servers_look()
+
+    @rule(room=st.sampled_from([None, None, 300]))
+    def a_request_that_nobody_publishes(self, room: int | None) -> None:
+        self.grow()
+        self.ask()
+        mine, theirs = (session.view(self.history, target_tokens=room) for session in (self.quick, self.full))
+        assert as_json(mine) == as_json(theirs)
+
+    @rule()
+    def the_same_request_again(self) -> None:
+        self.ask()
+
+    def compare(self) -> None:
+        for mine, theirs in zip(_known(self.quick), _known(self.full), strict=True):
+            assert mine == theirs
+        mine, theirs = self.quick.events(), self.full.events()
+        # A request that more messages followed before anybody read it has told of no boundary that it lacked.
+        assert [told for told in theirs if told in mine or "failure_mode" not in told] == mine
+
+    def servers_look(self) -> None:
+        standing = self.full.standing
+        heads = ledger_of(self.history, self.dialect).heads
+        decision = decide(standing, "acme", MEANS)
+        if isinstance(decision, Start) and standing.offer and heads[standing.offer.end] == standing.offer.head_end:
+            self.made.append(summary_for(self.history, decision.request, self.spoken.dialect, 25))
+
+    @rule()
+    def a_summary_comes(self) -> None:
+        if self.made:
+            self.answers(ready=(self.made.pop(),))
+
+    @rule()
+    def another_process_takes_a_turn(self) -> None:
+        other = Glancing("s", "acme", self.dialect, self.full.policy, SilentCarrier())
+        history = copied(self.history)
+        other.hear(wire.Answer(known=True, records=self.full.encoded_records(), ready=tuple(self.made)))
+        other.publish(history)
+        other.request(**self.around, messages=history)
+        self.answers(records=other.encoded_records())
+
+    @rule(what=st.sampled_from(MISHAPS), data=st.data())
+    def something_happens(self, what: str, data: st.DataObject) -> None:
+        match what:
+            case "pins" | "is refused" | "is cold":
+                for session in (self.quick, self.full):
+                    self.befalls(session, what)
+                time.sleep(0.002)  # refusals count by their time
+            case "rewinds":
+                self.turn = max(1, self.turn - data.draw(st.integers(1, 3)))
+                self.history = self.history[: self.spoken.requests[self.turn - 1]]
+            case "loads anew":
+                self.history = copied(self.history)
+            case "has another policy":
+                self.quick.policy = self.full.policy = data.draw(_policies())
+            case "is overruled":
+                self.overrides = data.draw(st.sampled_from(OVERRIDES))
+                self.answers()
+            case "marks" | "marks anew" if self.spoken.dialect == "anthropic":
+                self.move_breakpoints(anew=what == "marks anew")
+            case _:
+                pass
+
+    def befalls(self, session: Glancing, what: str) -> None:
+        if what == "is refused":
+            session.rejected(ValueError("no"))
+        elif what == "is cold":
+            session.cool()
+        else:
+            session.pin(self.history[0])
+
+    def move_breakpoints(self, *, anew: bool) -> None:
+        """To the user's last two messages: in place, or in copies of them."""
+        blocks = [
+            block for message in self.history if isinstance(message["content"], list) for block in message["content"]
+        ]
+        for block in blocks:
+            block.pop("cache_control", None)
+        places = [
+            at
+            for at, message in enumerate(self.history)
+            if message["role"] == "user" and isinstance(message["content"], list)
+        ]
+        for at in places[-2:]:
+            self.history[at] = copied([self.history[at]])[0] if anew else self.history[at]
+            self.history[at]["content"][-1]["cache_control"] = MARK
+
+    @rule(model=st.sampled_from(MODELS), system=st.sampled_from(SYSTEMS))
+    def the_agent_asks_another_way(self, model: str, system: Any) -> None:
+        self.around = {"model": model, "system": system}
+
+
+TestTwins = Twins.TestCase
+TestTwins.settings = settings(max_examples=settings().max_examples // 5, stateful_step_count=20)
