@@ -140,10 +140,13 @@ class Twins(RuleBasedStateMachine):
         times=st.integers(1, 2),
         answered=st.booleans(),
         used=st.sampled_from([None, None, 900, 9_000]),
+        prompt=st.booleans(),
     )
-    def whole_turns(self, turns: int, times: int, answered: bool, used: int | None) -> None:
+    def whole_turns(self, turns: int, times: int, answered: bool, used: int | None, prompt: bool) -> None:
         for _ in range(turns):
             self.a_whole_turn(times, answered=answered, used=used)
+            if prompt:
+                self.a_summary_comes()
 
     def a_whole_turn(self, times: int, *, answered: bool, used: int | None) -> None:
         self.grow()
@@ -201,8 +204,8 @@ class Twins(RuleBasedStateMachine):
     def something_happens(self, what: str, data: st.DataObject) -> None:
         match what:
             case "pins" | "is refused" | "is cold":
-                for session in (self.quick, self.full):
-                    self.befalls(session, what)
+                mine, theirs = (self.befalls(session, what) for session in (self.quick, self.full))
+                assert mine == theirs
                 time.sleep(0.002)  # refusals count by their time
             case "rewinds":
                 self.turn = max(1, self.turn - data.draw(st.integers(1, 3)))
@@ -219,13 +222,18 @@ class Twins(RuleBasedStateMachine):
             case _:
                 pass
 
-    def befalls(self, session: Glancing, what: str) -> None:
+    def befalls(self, session: Glancing, what: str) -> str:
+        """Returns what it raises: a message whose breakpoint has moved may not be found."""
         if what == "is refused":
             session.rejected(ValueError("no"))
         elif what == "is cold":
             session.cool()
         else:
-            session.pin(self.history[0])
+            try:
+                session.pin(self.history[0])
+            except ValueError as error:
+                return str(error)
+        return ""
 
     def move_breakpoints(self, *, anew: bool) -> None:
         """To the user's last two messages: in place, or in copies of them."""
