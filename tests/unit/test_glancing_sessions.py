@@ -4,9 +4,8 @@ import time
 from typing import Any
 
 import msgspec
-from hypothesis import event, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from benchmarks.sessions import SilentCarrier
 from foldahead import Policy, Session, wire
@@ -25,17 +24,17 @@ MODELS = ("claude-opus-5-5", "claude-opus-4-5", "m", "")
 MARK = {"type": "ephemeral"}
 SYSTEMS = ("Be brief.", "Be long.", [{"type": "text", "text": "Be kind.", "cache_control": MARK}] * 2)
 OVERRIDES = (b"", b'{"mode": "shadow"}', b'{"mode": "off"}', b'{"threshold_tokens": 300}')
-MISHAPS = (
+HAPPENS = (
+    *["a summary comes"] * 8,
+    "another process takes a turn",
+    "has another policy",
+    "is overruled",
+    "wants a view",
     "pins",
     "is refused",
     "is cold",
-    "rewinds",
-    "loads anew",
-    "marks",
-    "marks anew",
-    "has another policy",
-    "is overruled",
 )
+CHANGES = ("rewinds", "loads anew", "asks another way", "marks", "marks anew")
 LIVELY = policies(thresholds=(250, 600, 1_500), ratios=(1.0,), starts=(0.2,))
 
 
@@ -102,20 +101,17 @@ def _known(session: Session) -> list[Any]:
     ]
 
 
-class Twins(RuleBasedStateMachine):
-    """What an agent, its provider, other processes and the link do to both."""
+class Twins:
+    """Both, and what an agent, its provider, other processes and the link do to them."""
 
-    @initialize(spoken=conversations(most_turns=20).filter(lambda spoken: len(spoken.requests) > 8), policy=_policies())
-    def begin(self, spoken: Spoken, policy: Policy) -> None:
+    def __init__(self, spoken: Spoken, policy: Policy) -> None:
         self.spoken, self.dialect = spoken, get_dialect(spoken.dialect)
-        self.quick, self.full = (
-            kind("s", "acme", self.dialect, policy, SilentCarrier()) for kind in (Glancing, Thorough)
-        )
+        self.quick = Glancing("s", "acme", self.dialect, policy, SilentCarrier())
+        self.full = Thorough("s", "acme", self.dialect, policy, SilentCarrier())
         self.history: list[Any] = []
         self.turn, self.overrides = 0, b""
         self.made: list[Ready] = []
         self.around: dict[str, Any] = {"model": MODELS[0], "system": SYSTEMS[0]}
-        self.a_whole_turn(1, answered=True, used=None)
 
     def answers(self, **what: Any) -> None:
         for session in (self.quick, self.full):
@@ -135,42 +131,15 @@ class Twins(RuleBasedStateMachine):
         if not faults_of(history, self.spoken.dialect, reused_ids=True):
             check_validity(history, mine["messages"], self.spoken.dialect, broken=False)
 
-    @rule(
-        turns=st.integers(1, 4),
-        times=st.integers(1, 2),
-        answered=st.booleans(),
-        used=st.sampled_from([None, None, 900, 9_000]),
-        prompt=st.booleans(),
-    )
-    def whole_turns(self, turns: int, times: int, answered: bool, used: int | None, prompt: bool) -> None:
-        for _ in range(turns):
-            self.a_whole_turn(times, answered=answered, used=used)
-            if prompt:
-                self.a_summary_comes()
-
-    def a_whole_turn(self, times: int, *, answered: bool, used: int | None) -> None:
-        self.grow()
-        for _ in range(times):
-            self.ask()
+    def publish(self, used: int | None) -> None:
         at = len(self.history)
-        if answered and at < len(self.spoken.messages) and self.spoken.messages[at]["role"] == "assistant":
+        if at < len(self.spoken.messages) and self.spoken.messages[at]["role"] == "assistant":
             self.history += copied([self.spoken.messages[at]])
         usage = {"input_tokens": used, "prompt_tokens": used} if used else None
         for session in (self.quick, self.full):
             session.publish(self.history, usage=usage)
         self.compare()
         self.servers_look()
-
-    @rule(room=st.sampled_from([None, None, 300]))
-    def a_request_that_nobody_publishes(self, room: int | None) -> None:
-        self.grow()
-        self.ask()
-        mine, theirs = (session.view(self.history, target_tokens=room) for session in (self.quick, self.full))
-        assert as_json(mine) == as_json(theirs)
-
-    @rule()
-    def the_same_request_again(self) -> None:
-        self.ask()
 
     def compare(self) -> None:
         for mine, theirs in zip(_known(self.quick), _known(self.full), strict=True):
@@ -186,12 +155,6 @@ class Twins(RuleBasedStateMachine):
         if isinstance(decision, Start) and standing.offer and heads[standing.offer.end] == standing.offer.head_end:
             self.made.append(summary_for(self.history, decision.request, self.spoken.dialect, 25))
 
-    @rule()
-    def a_summary_comes(self) -> None:
-        if self.made:
-            self.answers(ready=(self.made.pop(),))
-
-    @rule()
     def another_process_takes_a_turn(self) -> None:
         other = Glancing("s", "acme", self.dialect, self.full.policy, SilentCarrier())
         history = copied(self.history)
@@ -200,24 +163,43 @@ class Twins(RuleBasedStateMachine):
         other.request(**self.around, messages=history)
         self.answers(records=other.encoded_records())
 
-    @rule(what=st.sampled_from(MISHAPS), data=st.data())
-    def something_happens(self, what: str, data: st.DataObject) -> None:
+    def happens(self, what: str, data: st.DataObject) -> None:
+        """What comes from outside, and what an agent asks of its session."""
         match what:
             case "pins" | "is refused" | "is cold":
                 mine, theirs = (self.befalls(session, what) for session in (self.quick, self.full))
                 assert mine == theirs
                 time.sleep(0.002)  # refusals count by their time
-            case "rewinds":
-                self.turn = max(1, self.turn - data.draw(st.integers(1, 3)))
-                self.history = self.history[: self.spoken.requests[self.turn - 1]]
-            case "loads anew":
-                self.history = copied(self.history)
             case "has another policy":
                 self.quick.policy = self.full.policy = data.draw(_policies())
             case "is overruled":
                 self.overrides = data.draw(st.sampled_from(OVERRIDES))
                 self.answers()
-            case "marks" | "marks anew" if self.spoken.dialect == "anthropic":
+            case "another process takes a turn":
+                self.another_process_takes_a_turn()
+            case "wants a view":
+                room = data.draw(st.sampled_from([None, None, 300]))
+                mine, theirs = (session.view(self.history, target_tokens=room) for session in (self.quick, self.full))
+                assert as_json(mine) == as_json(theirs)
+            case _ if self.made:
+                self.answers(ready=(self.made.pop(),))
+            case _:
+                pass
+
+    def changes(self, what: str, data: st.DataObject) -> None:
+        """What an agent does to its history, and to what it asks with."""
+        match what:
+            case "rewinds":
+                self.turn = max(1, self.turn - data.draw(st.integers(1, 3)))
+                self.history = self.history[: self.spoken.requests[self.turn - 1]]
+            case "loads anew":
+                self.history = copied(self.history)
+            case "asks another way":
+                self.around = {
+                    "model": data.draw(st.sampled_from(MODELS)),
+                    "system": data.draw(st.sampled_from(SYSTEMS)),
+                }
+            case _ if self.spoken.dialect == "anthropic":
                 self.move_breakpoints(anew=what == "marks anew")
             case _:
                 pass
@@ -251,10 +233,24 @@ class Twins(RuleBasedStateMachine):
             self.history[at] = copied([self.history[at]])[0] if anew else self.history[at]
             self.history[at]["content"][-1]["cache_control"] = MARK
 
-    @rule(model=st.sampled_from(MODELS), system=st.sampled_from(SYSTEMS))
-    def the_agent_asks_another_way(self, model: str, system: Any) -> None:
-        self.around = {"model": model, "system": system}
+
+def _take_turns(twins: Twins, data: st.DataObject) -> None:
+    for _ in twins.spoken.requests:
+        twins.grow()
+        for _ in range(data.draw(st.integers(0, 2))):
+            twins.happens(data.draw(st.sampled_from(HAPPENS)), data)
+        if data.draw(st.integers(0, 3)) == 0:
+            twins.changes(data.draw(st.sampled_from(CHANGES)), data)
+        for _ in range(data.draw(st.sampled_from([1, 1, 2, 3]))):
+            twins.ask()
+        if data.draw(st.integers(0, 4)):
+            twins.publish(data.draw(st.sampled_from([None, None, None, 900, 9_000])))
+    twins.publish(None)
 
 
-TestTwins = Twins.TestCase
-TestTwins.settings = settings(max_examples=settings().max_examples // 5, stateful_step_count=20)
+@given(conversations(most_turns=14), _policies(), st.data())
+@settings(max_examples=settings().max_examples // 3)
+def test_a_session_that_glances_tells_and_sends_what_one_that_never_does(
+    spoken: Spoken, policy: Policy, data: st.DataObject
+) -> None:
+    _take_turns(Twins(spoken, policy), data)
