@@ -60,10 +60,10 @@ class OpenAIChat:
             room -= MESSAGE_OVERHEAD_TOKENS
             if role == "tool":
                 call: Any = message.get("tool_call_id")
-                if call not in left or content is None:
+                if call not in left:
                     return None
                 left.remove(call)
-                room -= CALL_OVERHEAD_TOKENS + (_most_of(content, room) if content else 0)
+                room -= CALL_OVERHEAD_TOKENS + _most_of(content, room)
             elif (
                 left
                 or (alternates and role == "user" and not opening and last in _NO_USER_BEHIND)
