@@ -42,6 +42,8 @@ class Exchange:
         self._own_policy = conversation.policy
         self._overrides: bytes = b""
         self._waited_turns = 0
+        self._noted: dict[str, str] = {}
+        """By reason, the last turn whose plan gave it."""
         self.last_record: Record | None = None
 
     # -- what is heard -----------------------------------------------------------------------------------------------
@@ -103,15 +105,21 @@ class Exchange:
     # -- what is told ------------------------------------------------------------------------------------------------
 
     def note(self, plan: Plan, degraded_before: str) -> bool:
-        """Keep and report what a plan did. Returns whether there is anything to tell the servers."""
-        self._waited_turns += plan.reason == "not_ready"
-        if plan.reason == "no_valid_boundary":
+        """Keep and report what a plan did. Returns whether there is anything to tell the servers.
+
+        A request that is made again is of the same turn: what that waited for, or lacked, is noted once.
+        """
+        turn = self._turn_id()
+        is_new, self._noted[plan.reason] = self._noted.get(plan.reason) != turn, turn
+        self._waited_turns += is_new and plan.reason == "not_ready"
+        lacks_boundary = is_new and plan.reason == "no_valid_boundary"
+        if lacks_boundary:
             self._outbox.tell(self._no_boundary(plan), now_ms())
         if not plan.records or self._conversation.policy.mode != "on":
-            return plan.reason == "no_valid_boundary"
+            return lacks_boundary
         spans = [record for record in plan.records if record.stands_for_span]
         self.last_record = spans[-1] if spans else plan.records[-1]
-        for event in events_of(plan, self._name, self._turn_id(), degraded_before, self._waited_turns):
+        for event in events_of(plan, self._name, turn, degraded_before, self._waited_turns):
             self._outbox.tell(event, now_ms())
         self._waited_turns = 0 if spans else self._waited_turns
         self.put_records()

@@ -88,7 +88,8 @@ class Session:
         with self._lock:
             now_s = monotonic()
             idle_s, self._requested_s = now_s - self._requested_s, now_s
-            if (calm := conversation.calm) is not None and calm.is_plain and not self._outbox.has_news:
+            calm = None if self._closed or self._outbox.has_news else conversation.calm
+            if calm is not None and calm.is_plain:
                 view = conversation.glance(history, idle_s, kwargs.get("model") or "")
         if view is None:
             view = self._turn(history, kwargs, idle_s)
@@ -235,7 +236,7 @@ class Session:
         except Unreachable:
             self._outbox.close(closed=False)
             raise
-        self._end()
+        self._closed = True
 
     @property
     def closed(self) -> bool:
@@ -249,7 +250,7 @@ class Session:
         """
         if self._closed:
             return
-        self._end()
+        self._closed = True
         if self._outbox.want_nothing():
             self._carrier.announce(self._outbox)
             self._carrier.leave(self._outbox)
@@ -258,9 +259,6 @@ class Session:
         """After a fork: another thread of the parent may have held a lock at that moment."""
         self._lock = self._outbox.lock = threading.Lock()
         self._conversation.guard_with(threading.Lock())
-
-    def _end(self) -> None:
-        self._closed, self._conversation.calm = True, None
 
     # -- inside a turn ---------------------------------------------------------------------------------------------
 
@@ -278,17 +276,17 @@ class Session:
         """
         conversation, model = self._conversation, None
         with self._lock:
+            self._check(history)
             if self._outbox.has_news:
                 self._begin(history)  # it may be a block, or a policy that asks for one
             if request is not None:
-                model = str(request.get("model") or "")
+                model = _name_of(request.get("model"))
                 if (calm := conversation.calm) is None or not calm.is_plain:
                     self._note_envelope(request)
             if target_tokens is None and counter is None:
                 view = conversation.glance(history, idle_s, model)
                 if view is not None:
                     return view
-            self._check(history)
             self._catch_up()
             conversation.model = conversation.model if model is None else model
             degraded_before, recorded = conversation.degraded, len(conversation.records)
@@ -312,6 +310,7 @@ class Session:
     def _note_envelope(self, request: dict[str, Any]) -> None:
         """Keep what a block in this request's view, or of a summary made from it, depends on."""
         conversation = self._conversation
+        self._catch_up()  # with what that turn's request held
         if concerns_requests(conversation.policy, conversation.active):
             self._outbox.put_envelope(envelope_of(request))
         else:
@@ -337,3 +336,8 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise SessionClosed(f"session {self.name!r} was closed: open it again with Foldahead.session")
+
+
+def _name_of(model: object) -> str:
+    """A model's name. A member of an enum of texts is sent as its value, and so is that its name."""
+    return str.__str__(model) if isinstance(model, str) else str(model or "")

@@ -17,7 +17,7 @@ from foldahead.core.recorded import MOST_READY
 from foldahead.core.standing import Ready
 from foldahead.core.worth import worth_of
 from foldahead.errors import InvalidHistory
-from tests.histories import assistant, result, rounds, system, text, user
+from tests.histories import assistant, result, rounds, system, text, thinking, user
 from tests.judging import faults_of
 from tests.unit.test_canonical import looped, nested
 
@@ -180,6 +180,21 @@ def test_refusing_a_view_that_is_the_history_changes_nothing() -> None:
     talk.view(history, Moment())
     assert talk.reject() is None
     assert talk.records == []
+
+
+def test_what_was_refused_of_a_shorter_branch_breaks_no_pin_of_a_summary_on_a_longer_one() -> None:
+    talk = conversation(structs.replace(POLICY, tail_thinking="strip"))
+    history = rounds(10)
+    for message in history[1:-2:2]:
+        message["content"].insert(0, thinking())
+    talk.add_ready(ready(talk, history, 17))
+    talk.pin(history[5])
+    longer = talk.view(history, Moment())
+    assert thinking() not in longer[1]["content"]
+    assert talk.view(history[:7], Moment()) != history[:7], "the thinking of the pinned message is gone on each branch"
+    talk.reject()
+    assert faults_of(talk.view(history, Moment()), "anthropic") == []
+    assert talk.view(history, Moment()) == longer
 
 
 def test_records_of_a_longer_history_count_as_soon_as_it_is_seen() -> None:

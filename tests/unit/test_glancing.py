@@ -1,6 +1,7 @@
 """A turn that is only glanced at comes to what a full reading of it comes to."""
 
 from collections import UserDict
+from enum import Enum
 from math import inf
 from typing import Any
 
@@ -14,8 +15,9 @@ from foldahead import Policy, Session, wire
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
 from foldahead.core.glancing import GlancingConversation
+from foldahead.core.standing import Ready
 from foldahead.core.tokens import estimate_text, least_tokens, most_tokens
-from foldahead.errors import InvalidHistory
+from foldahead.errors import InvalidHistory, SessionClosed
 from tests.fleet import Process, Shelf, as_json, summary_for
 from tests.histories import (
     Spoken,
@@ -187,7 +189,8 @@ SAID = [says("Please fix it."), says("Done.", "assistant")]
         ("anthropic", [*SPOKEN, user("And?")], []),
         ("openai", [], [says("Be kind.", "system"), says("Hello, what can I do?", "assistant"), says("Fix it.")]),
         ("openai", CALLED, [answers("c1"), answers("c2", [text("found")])]),
-        ("openai", CALLED, [answers("c2", ""), answers("c1"), says("And now?")]),
+        ("openai", CALLED, [answers("c2", ""), answers("c1", []), says("And now?")]),
+        ("openai", SAID, [{**says("And?"), "tool_calls": None, "name": "ann"}]),
         ("openai-strict", SAID, [{"role": "user", "content": [text("And the tests?")], "name": "ann"}]),
     ],
 )
@@ -239,10 +242,13 @@ def test_a_request_that_is_made_again_is_glanced_at_again_also_when_more_came() 
         ("openai", CALLED, [answers("c1"), says("Stop.")]),
         ("openai", CALLED, [answers("c9")]),
         ("openai", CALLED, [answers("c1", None), answers("c2")]),
+        ("openai", CALLED, [answers("c1", {}), answers("c2")]),
         ("openai", CALLED, [says("Be quick.", "system")]),
         ("openai", SAID, [{**says("And?"), "reasoning": "hm"}]),
         ("openai", SAID, [says("")]),
         ("openai", SAID, [{"role": "user", "content": ["And?"]}]),
+        ("openai", SAID, [{**says("And?"), "tool_calls": []}]),
+        ("openai", CALLED, [{**answers("c1"), "tool_calls": []}, answers("c2")]),
         ("openai", [], [says("Please fix it."), calls("c1")]),
         ("openai-strict", [*SAID, says("And?")], [says("Well?")]),
         ("openai-strict", CALLED, [answers("c1"), answers("c2"), says("And now?")]),
@@ -295,8 +301,84 @@ class Told:
         self.session = Session("s", "acme", get_dialect("anthropic"), policy, self.carrier)
 
     def events(self) -> list[str]:
+        return [event["type"] for event in self.whole_events()]
+
+    def whole_events(self) -> list[dict[str, Any]]:
         assert self.carrier.outbox is not None
-        return [msgspec.json.decode(event)["type"] for event in self.carrier.outbox.take_events()]
+        return [msgspec.json.decode(event) for event in self.carrier.outbox.take_events()]
+
+    def summarise(self) -> None:
+        """Have a summary of the span that the session offers come in."""
+        offer = self.session.standing.offer
+        assert offer is not None
+        assert self.carrier.outbox is not None
+        made = Ready(
+            cache_key="k", kind="text", model="m", start=0, end=offer.end, head_end=offer.head_end, text="They worked."
+        )
+        self.carrier.outbox.receive(wire.Answer(known=True, ready=(made,)))
+
+
+BARE = Policy(
+    threshold_tokens=1_000,
+    hard_cap_tokens=9_000,
+    preserve_recent_turns=3,
+    min_span_tokens=1,
+    tail_thinking="strip",
+)
+
+
+class Named(str, Enum):  # noqa: UP042 - as agents have it: `str` gives no value of it
+    OPUS = "claude-opus-5-5"
+
+
+class Spelled:
+    """A model as some kits have it."""
+
+    def __str__(self) -> str:
+        return "claude-opus-5-5"
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", Named.OPUS, Spelled()], ids=["text", "enum", "object"])
+def test_a_model_is_known_by_its_name_whatever_it_is_given_as(model: Any) -> None:
+    told = Told(Policy())
+    history: list[Any] = []
+    for _ in range(2):
+        history.append(user("And?"))
+        assert told.session.request(model=model, messages=history)["model"] is model
+        history.append(assistant("Yes."))
+        told.session.publish(history)
+        assert told.session.standing.model.__class__ is str
+        assert told.session.standing.model == "claude-opus-5-5"
+        assert told.carrier.outbox is not None
+        assert told.carrier.outbox.delta() is not None
+
+
+def test_the_model_of_a_request_that_is_made_again_is_the_last_ones() -> None:
+    told = Told(Policy())
+    for model in ("claude-opus-5-5", "claude-sonnet-5-5", ""):
+        told.session.request(model=model, messages=[user("Please fix it.")])
+    assert told.session.standing.model == ""
+
+
+def test_a_session_that_is_closed_in_the_middle_of_a_glance_is_closed() -> None:
+    told = Told(Policy())
+
+    class Closing(str):
+        """A model's name that is compared just when another thread closes the session."""
+
+        __hash__ = str.__hash__
+
+        def __ne__(self, other: object) -> bool:
+            told.session.close()
+            return False
+
+        __eq__ = object.__eq__
+
+    history = [user("Please fix it.")]
+    assert told.session.request(model=Closing("m"), messages=history)["messages"] is history
+    for ask in (lambda: told.session.request(messages=history), lambda: told.session.view(history)):
+        with pytest.raises(SessionClosed):
+            ask()
 
 
 def test_what_a_glanced_turn_has_to_tell_goes_out_with_the_publish() -> None:
@@ -309,6 +391,35 @@ def test_what_a_glanced_turn_has_to_tell_goes_out_with_the_publish() -> None:
     history.append(user(result("c2")))
     told.session.publish(history)
     assert told.session.plan.reason == "no_valid_boundary"
+    assert told.events() == ["session.compaction_failed"]
+
+
+@pytest.mark.parametrize("is_looked_at", [False, True])
+def test_a_turn_that_is_asked_for_again_waits_once(is_looked_at: bool) -> None:
+    told = Told(BARE)
+    history = rounds(12)
+    told.session.publish(history[:-1])
+    for _ in range(3):
+        assert told.session.view(history) is history
+        assert not is_looked_at or told.session.plan.reason == "not_ready"
+    history.append(assistant("Yes."))
+    told.session.publish(history)
+    told.summarise()
+    history.append(user("And?"))
+    assert told.session.view(history) is not history
+    assert [event["payload"]["waited_turns"] for event in told.whole_events()] == [1]
+
+
+@pytest.mark.parametrize("is_looked_at", [False, True])
+def test_a_turn_that_is_asked_for_again_lacks_a_boundary_once(is_looked_at: bool) -> None:
+    told = Told(Policy(threshold_tokens=500, hard_cap_tokens=50_000, preserve_recent_turns=0, min_span_tokens=1))
+    history: list[Any] = [assistant(call("c1"), call("c2"))]
+    told.session.publish(history)
+    history.append(user(result("c1", "x" * 3_000)))
+    for _ in range(3):
+        assert told.session.view(history) is history
+        assert not is_looked_at or told.session.plan.reason == "no_valid_boundary"
+    told.session.publish(history)
     assert told.events() == ["session.compaction_failed"]
 
 
@@ -339,6 +450,43 @@ def test_a_message_emptied_between_request_and_publish_is_mended_in_the_next_vie
     assert told.session.records == ()
     history += [assistant("Yes."), user("Good.")]
     assert told.session.view(history)[-3]["content"] == [text("Well?")]
+
+
+def swapped_without_thinking(told: Told) -> tuple[list[Any], int]:
+    """A history whose view has a summary and, behind it, a message without its thinking: at which index."""
+    history = rounds(12)
+    for message in history[1:-2:2]:
+        message["content"].insert(0, thinking())
+    told.session.publish(history)
+    told.summarise()
+    assert told.session.view(history) is not history
+    return history, told.session.records[-1].start
+
+
+def test_what_is_edited_in_place_where_thinking_was_taken_out_is_shown_after_the_next_publish() -> None:
+    told = Told(BARE)
+    history, at = swapped_without_thinking(told)
+    for said in ("Step.", "[secret taken out]"):
+        history[at]["content"] = [thinking(), text(said), *history[at]["content"][2:]]
+        history.append(assistant("Yes."))
+        told.session.publish(history)
+        history.append(user("And?"))
+        assert said in as_json(told.session.view(history))
+
+
+def test_breakpoints_that_move_away_from_where_thinking_was_taken_out_are_not_left_there() -> None:
+    told = Told(BARE)
+    history, at = swapped_without_thinking(told)
+    marked = {"cache_control": {"type": "ephemeral"}}
+    *before, last = history[at]["content"]
+    history[at]["content"] = [*before, {**last, **marked}]
+    history.append(assistant("Yes."))
+    told.session.publish(history)
+    history[at]["content"] = [*before, last]
+    history[-2]["content"][-1] |= marked
+    history.append(user({**text("And?"), **marked}))
+    request = told.session.request(system=[{**text("Be kind."), **marked}] * 2, messages=history)
+    assert as_json(request).count("cache_control") == 4
 
 
 def test_answers_that_say_nothing_new_do_not_reach_the_next_turn() -> None:

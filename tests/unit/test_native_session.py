@@ -66,6 +66,27 @@ def test_a_block_that_another_process_showed_is_looked_at_before_it_is_sent_with
         assert (asked(second, history, system)["messages"][0]["role"] == "assistant") == shows
 
 
+def test_a_turn_that_was_glanced_at_is_read_with_what_its_own_request_held() -> None:
+    """What the next one holds makes the block be given up, and its span be waited for: from that turn on."""
+    session, outbox = opened()
+    history = rounds(10)
+    asked(session, history)
+    outbox.receive(wire.Answer(known=True, ready=(block_of(session, history),)))
+    asked(session, history)
+    history.append(assistant("Fine."))
+    session.publish(history)
+    history.append(user("Next."))
+    asked(session, history)
+    history += [assistant("Fine."), user("And?")]
+    asked(session, history, "Be long.")
+    assert session.plan.reason == "not_ready"
+    given_up = msgspec.structs.replace(block_of(session, history), cache_key="t", kind="text", block=b"")
+    outbox.receive(wire.Answer(known=True, ready=(given_up,)))
+    outbox.take_events()
+    asked(session, history, "Be long.")
+    assert [msgspec.json.decode(event)["payload"]["waited_turns"] for event in outbox.take_events()] == [1]
+
+
 def test_requests_that_nobody_looked_at_get_no_block_for_those_of_before() -> None:
     session, outbox = opened()
     history = rounds(10)

@@ -51,8 +51,8 @@ class GlancingConversation(Conversation):
         calm, self.calm, self.view_marks = self.calm, None, None
         if calm is None or calm.room < 0 or (idle_s > calm.is_cold_after_s and self.ready):
             return None
-        if model is not None and model != calm.model:
-            if calm.model:
+        if model is not None and model != self.model:
+            if calm.model or model.__class__ is not str:
                 return None
             self.model = model
         if calm.policy is not self.policy or calm.active is not self._recorded.active:
@@ -89,7 +89,7 @@ class GlancingConversation(Conversation):
         self._take(unread)
         plan = self._quiet_plan(Moment()) or self._make_plan(self._history.messages, Moment(), may_degrade=False)
         if plan.records:  # of messages that the agent changed meanwhile; the next view looks at them again
-            plan = Plan(reason="not_ready", active=self.active)
+            plan = Plan(reason=plan.reason or "not_ready", active=self.active)
         self.plan = plan
         if self.policy.mode == "on":
             self._apply(plan)

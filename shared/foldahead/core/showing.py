@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from foldahead.core.dialect import Dialect, role_of
-from foldahead.core.view import Active, compacted, joined, kept_messages
+from foldahead.core.view import MOST_BREAKPOINTS, Active, compacted, joined, kept_messages
 
 
 class _Front(Struct, frozen=True):
@@ -59,18 +59,33 @@ class Showing:
         Stubs are in copies of messages, whose breakpoints the agent may move: there is none then either.
         """
         lead, kept = self._lead, history[active.touched :]
-        if not kept or any(edit.stubs and edit.end > active.end for edit in active.edits):
+        copied = [edit for edit in active.edits if edit.end > active.end and edit.kind != "repaired"]
+        if not kept or any(edit.stubs for edit in copied):
             return None
         made = lead is not None and lead.active is active and lead.revision == revision
         if lead is None or not made or self._dialect.profile.alternates:
-            view = self.view(history, active, revision)
-            since = len(view) - len(kept)
-            if not all(map(is_, view[since:], kept)):
-                return None
-            lead = Lead(revision, active, view[:since], self._dialect.breakpoints(view), len(history))
+            lead = self._first_lead(history, active, revision)
         else:
+            # What is copied is copied anew: the agent may have edited it in place.
+            messages = self.view(history[: active.touched + 1], active, revision)[:-1] if copied else lead.messages
             # An agent that sets breakpoints also moves them, so that they are counted again.
-            counted = [*lead.messages, *kept] if lead.marks else history[lead.count :]
-            lead = Lead(revision, active, lead.messages, self._dialect.breakpoints(counted), len(history))
+            counted = [*messages, *kept] if lead.marks else history[lead.count :]
+            lead = Lead(revision, active, messages, self._dialect.breakpoints(counted), len(history))
+        if lead is None or self._marks_of_its_own(lead, history):
+            return None
         self._lead = lead
         return lead
+
+    def _first_lead(self, history: list[Any], active: Active, revision: int) -> Lead | None:
+        view, kept = self.view(history, active, revision), history[active.touched :]
+        since, marks = len(view) - len(kept), self._dialect.breakpoints(view)
+        if marks >= MOST_BREAKPOINTS or not all(map(is_, view[since:], kept)):
+            return None  # of too many some were taken out of copies
+        return Lead(revision, active, view[:since], marks, len(history))
+
+    def _marks_of_its_own(self, lead: Lead, history: list[Any]) -> bool:
+        """Whether it has breakpoints that the history has not, once the agent moves its own: those in copies."""
+        if not self._dialect.breakpoints(lead.messages):
+            return False
+        own = set(map(id, history))
+        return bool(self._dialect.breakpoints([message for message in lead.messages if id(message) not in own]))

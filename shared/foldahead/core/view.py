@@ -98,8 +98,10 @@ def active_records(records: Sequence[Record], ledger: Ledger) -> Active:
             refused.update(record.refused_marks)
             refused.update(span.mark for span in shown if span.end <= record.end)
             spans = [span for span in spans if span.end > record.end]
-            edits = [edit for edit in edits if edit.start >= record.end]
-            pins -= set(range(record.end))
+            # Of a shorter branch: a span that goes on beyond it stands, with its pins and what was changed in them.
+            gone = set(range(record.end)).difference(*(range(span.start, span.end) for span in spans))
+            edits = [edit for edit in edits if edit.start not in gone]
+            pins -= gone
             withdrawn = max(withdrawn, record.end)
         elif record.stands_for_span:
             spans = [span for span in spans if span.end <= record.start or span.start >= record.end]

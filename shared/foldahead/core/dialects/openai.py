@@ -54,16 +54,16 @@ class OpenAIChat:
         left, opening, alternates = [*waiting], before is None, self.profile.alternates
         last = role_of(before) if alternates and before is not None else ""
         for message in new:
-            if message.__class__ is not dict:
+            if message.__class__ is not dict or message.get("tool_calls") is not None:
                 return None
             role, content = message.get("role"), message.get("content")
             room -= MESSAGE_OVERHEAD_TOKENS
             if role == "tool":
                 call: Any = message.get("tool_call_id")
-                if call not in left or content is None:
+                if call not in left:
                     return None
                 left.remove(call)
-                room -= CALL_OVERHEAD_TOKENS + (_most_of(content, room) if content else 0)
+                room -= CALL_OVERHEAD_TOKENS + _most_of(content, room)
             elif (
                 left
                 or (alternates and role == "user" and not opening and last in _NO_USER_BEHIND)
