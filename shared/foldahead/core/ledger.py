@@ -53,6 +53,7 @@ class Ledger:
             merges_runs=profile.merges_runs,
             places_system=profile.places_system,
             thinking_is_content=profile.thinking_is_content,
+            plain_ids=profile.plain_ids,
         )
         self._observations = Observations()
         self._chars: list[int] = [0]

@@ -5,6 +5,7 @@ from typing import Any
 
 from foldahead.core.dialect import Profile, as_mapping, replaced, role_of, usage_number
 from foldahead.core.dialects.anthropic_blocks import blocks_of
+from foldahead.core.dialects.anthropic_form import each_block, formed, with_plain_id
 from foldahead.core.messages import Message
 from foldahead.core.tokens import (
     CALL_OVERHEAD_TOKENS,
@@ -32,6 +33,7 @@ class AnthropicMessages:
         merges_runs=True,
         places_system=True,
         thinking_is_content=True,
+        plain_ids=True,
         binds_thinking=True,
     )
 
@@ -71,7 +73,7 @@ class AnthropicMessages:
                     continue
                 call: Any = block.get("tool_use_id")
                 inner: Any = block.get("content")
-                if spoke or call not in left:
+                if spoke or call not in left or block.get("content", "") is None:
                     return None
                 left.remove(call)
                 room -= CALL_OVERHEAD_TOKENS
@@ -94,7 +96,11 @@ class AnthropicMessages:
         return {"role": role_of(message), "content": replaced(content, block, stubbed)}
 
     def well_formed(self, message: Any) -> Any:
-        return message
+        """Arguments that are no object are put in one; a result whose content is null has none."""
+        return each_block(message, formed)
+
+    def with_plain_ids(self, message: Any) -> Any:
+        return each_block(message, with_plain_id)
 
     def without_thinking(self, message: Any) -> Any | None:
         content = _content(message)
