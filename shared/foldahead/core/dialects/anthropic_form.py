@@ -26,7 +26,7 @@ def formed(block: Any) -> Any:
     raw = _mapping(block)
     if raw is None:
         return block
-    if raw.get("type") == "tool_use" and not (raw.get("name") and isinstance(raw.get("input"), Mapping)):
+    if raw.get("type") == "tool_use" and not (raw.get("name") and _mapping(raw.get("input")) is not None):
         return {**raw, "name": raw.get("name") or _NAMELESS, "input": _arguments(raw.get("input"))}
     if raw.get("type") == "tool_result" and raw.get("content", "") is None:
         return {key: value for key, value in raw.items() if key != "content"}
@@ -64,7 +64,9 @@ def each_block(message: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _mapping(value: Any) -> Mapping[str, Any] | None:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict | Mapping) else None
+    if value.__class__ is dict:  # what it nearly always is
+        return cast("dict[str, Any]", value)
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
 
 
 def _arguments(value: Any) -> dict[str, Any]:
