@@ -263,7 +263,7 @@ def _ill_formed(message: dict[str, Any]) -> dict[str, Any]:
         return {**message, "tool_calls": asked}
     if message["role"] == "tool":
         return {**message, "content": None}
-    changed = {"tool_use": {"input": "a"}, "tool_result": {"content": None}}
+    changed = {"tool_use": {"input": "a"}, "tool_result": {"content": None}, "text": {"text": "half \ud83d"}}
     content = message["content"]
     blocks = content if isinstance(content, list) else []
     return {**message, "content": [{**one, **changed.get(one["type"], {})} for one in blocks] or content}

@@ -14,6 +14,7 @@ from tests.histories import (
     server_call,
     server_result,
     system,
+    text,
     thinking,
     user,
 )
@@ -175,6 +176,26 @@ def test_an_id_of_another_makers_is_foreign_where_ids_are_plain() -> None:
     assert faults(assistant(call(name="mcp.server/tool")), user(result())) == [(0, 0, "foreign_id")]
     assert faults(says("a"), calls("bash:0"), answers("bash:0"), dialect="openai") == []
     assert ledger(*history[:2]).waiting is None, "its result is to be looked at"
+
+
+def test_half_a_character_is_ill_formed_wherever_it_stands_but_in_thinking() -> None:
+    for message in (says("half \ud83d"), user("half \ud83d"), user(result(content=[text("\ud83d")]))):
+        assert faults(assistant(call()), message)[-1] == (1, -1, "ill_formed")
+    assert faults(assistant(call(path="\ud83d")))[-1] == (0, -1, "ill_formed")
+    assert faults(user("a"), assistant(thinking("\ud83d"), "b")) == []
+    assert faults(calls("x"), answers("x", "\ud83d"), dialect="openai") == [(1, -1, "ill_formed")]
+
+
+def test_no_cut_falls_among_instructions_within_a_run() -> None:
+    history = [
+        user("a"),
+        assistant(server_call(), server_result()),
+        system(),
+        system(),
+        assistant(call()),
+        user(result()),
+    ]
+    assert cuts(*history) == [0, 1, 6]
 
 
 def test_text_behind_a_call_in_the_same_message_is_no_interruption() -> None:

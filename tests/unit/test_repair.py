@@ -283,6 +283,16 @@ def test_a_result_whose_content_is_null_has_none() -> None:
     assert mended(history)[2] == user({"type": "tool_result", "tool_use_id": "c1"})
 
 
+def test_half_a_character_becomes_the_replacement_character() -> None:
+    history = [says("a \ud83d"), assistant(call(path="\udc00")), user(result(content=[text("\ud83d b")]), "c")]
+    view = mended(history)
+    assert view[0] == says("a \ufffd")
+    assert view[1] == assistant(call(path="\ufffd"))
+    assert view[2] == user(result(content=[text("\ufffd b")]), "c")
+    spoken = [says("a \ud83d"), calls("x"), answers("x", "\ud83d"), says("b", "assistant"), says("c")]
+    assert mended(spoken, "openai")[2] == answers("x", "\ufffd")
+
+
 def test_ids_of_another_maker_are_written_otherwise_in_call_and_result_alike() -> None:
     history = [
         user("a"),

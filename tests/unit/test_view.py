@@ -75,6 +75,14 @@ def test_a_pinned_cycle_stands_ahead_where_the_prefix_speaks_first() -> None:
     assert viewed(history, 1, 6, "openai", pinned=(3,))[1:4] == [history[2], history[3], says("the summary")]
 
 
+def test_behind_a_greeting_a_strict_provider_still_hears_the_user_first() -> None:
+    history = [says("s", "system"), says("Hello!", "assistant"), *rounds(2, dialect="openai")]
+    ledger = account(history, "openai-strict")
+    stub = record(ledger, "elided", 4, 5, stubs={"4": "[gone]"})
+    view = build_view(history, active_records([stub], ledger), ledger.dialect)
+    assert [message["role"] for message in view[:4]] == ["system", "user", "assistant", "user"]
+
+
 def test_behind_a_system_prefix_a_strict_provider_still_hears_the_user_first() -> None:
     history = [says("s", "system"), *rounds(3, dialect="openai")]
     view = viewed(history, 1, 6, "openai-strict", pinned=(3,))

@@ -152,6 +152,8 @@ class Ledger:
             self.faults.remove(fault)
             for between in range(fault.index + 1, at):
                 self._cuttable[between] = False
+        for between in range(at if step.unit_since is None else step.unit_since, at):
+            self._cuttable[between] = False
         self.faults.extend(step.faults)
         if step.opens_turn:
             self.turn_starts.append(at)

@@ -72,6 +72,8 @@ class Step(Struct, frozen=True):
     faults: tuple[Fault, ...]
     answered_late: tuple[Fault, ...] = ()
     """Dead calls of this turn that were answered after all: no faults any more, and no cut between call and result."""
+    unit_since: int | None = None
+    """Where the run goes on that this message joins, behind instructions that stand within it: no cut since then."""
 
 
 class Pairing:
@@ -103,6 +105,8 @@ class Pairing:
         self._calls: list[_Asked] = []
         self._index = 0
         self._last_role = ""
+        self._spoke_at = -1
+        """Index of the assistant's last message."""
         self._interrupted = False
         """Something other than results has come since the assistant's run."""
 
@@ -142,6 +146,9 @@ class Pairing:
         self._note_empty(message, faults)
         if message.role not in SYSTEM_ROLES:
             self._last_role = message.role
+        unit_since = self._spoke_at + 1 if joins_run else None
+        if message.role == "assistant":
+            self._spoke_at = self._index
         self._index += 1
         return Step(
             Message(message.role, numbered, message.extra),
@@ -149,6 +156,7 @@ class Pairing:
             opens_turn,
             tuple(faults),
             tuple(call.dead() for call in late),
+            unit_since,
         )
 
     def _begin_run(self, faults: list[Fault]) -> None:

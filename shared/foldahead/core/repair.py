@@ -239,7 +239,7 @@ _WORDS: dict[FaultKind, str] = {
     "empty_message": "nothing in it",
     "system_apart": "a system message that does not stand between the user's and the assistant's",
     "thinking_last": "thinking that the assistant's turn ends in",
-    "ill_formed": "an empty list of calls, arguments in another form than the API's, or a result that is null",
+    "ill_formed": "an empty list of calls, arguments in another form than the API's, a null result or half a character",
     "foreign_id": "id {call!r} or tool name {tool!r} holds what the API does not take",
     "repeated_id": "id {call!r} is used twice in one turn; left as it is",
 }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from foldahead.core.canonical import is_whole, whole
 from foldahead.core.dialect import Profile, as_mapping, replaced, role_of, usage_number
 from foldahead.core.dialects.anthropic_blocks import blocks_of
 from foldahead.core.dialects.anthropic_form import each_block, formed, with_plain_id
@@ -97,6 +98,9 @@ class AnthropicMessages:
 
     def well_formed(self, message: Any) -> Any:
         """Arguments that are no object are put in one; a result whose content is null has none."""
+        content = message.get("content") if message.__class__ is dict else None
+        if content.__class__ is str:
+            return message if is_whole(content) else {**message, "content": whole(content)}
         return each_block(message, formed)
 
     def with_plain_ids(self, message: Any) -> Any:

@@ -11,21 +11,26 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
+from foldahead.core.canonical import is_whole, whole
 from foldahead.core.dialect import replaced
 from foldahead.core.messages import PLAIN_NAME
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 _KEPT_ID_CHARS = 40
 _NAMELESS = "unknown"
+_THINKING = ("thinking", "redacted_thinking")
 _UNREADABLE = "invalid"
 """The name under which arguments stand that are no object."""
 
 
 def formed(block: Any) -> Any:
-    """A call with a name, and arguments that are an object; a result without a content that is null; else itself."""
+    """A call with a name, and arguments that are an object; a result without a content that is null; texts that UTF-8
+    can hold, but for thinking, which is never edited; itself where that is so."""
     raw = _mapping(block)
     if raw is None:
         return block
+    if raw.get("type") not in _THINKING and not is_whole(block):
+        block = raw = cast("dict[str, Any]", whole(block))
     if raw.get("type") == "tool_use" and not (raw.get("name") and _mapping(raw.get("input")) is not None):
         return {**raw, "name": raw.get("name") or _NAMELESS, "input": _arguments(raw.get("input"))}
     if raw.get("type") == "tool_result" and raw.get("content", "") is None:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from foldahead.core.canonical import encode_value, json_of
+from foldahead.core.canonical import encode_value, is_whole, json_of, whole
 from foldahead.core.dialect import Profile, as_mapping, role_of, usage_number, without_nulls
 from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
 from foldahead.core.pictures import picture_size
@@ -91,6 +91,8 @@ class OpenAIChat:
     def well_formed(self, message: Any) -> Any:
         """An empty list of calls is none; a tool that gave nothing gave an empty text; arguments are JSON as a text."""
         raw = as_mapping(message, "message")
+        if not is_whole(raw):
+            message = raw = whole(raw)
         listed: Any = raw.get("tool_calls")
         if listed is not None and not listed:
             return {key: value for key, value in raw.items() if key != "tool_calls"}
