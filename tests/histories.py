@@ -250,6 +250,33 @@ def _intruder(kind: str, dialect: str) -> Any:
             return assistant(thinking("hm ~")) if dialect == "anthropic" else thought
 
 
+def _in_another_form(kind: str, messages: list[dict[str, Any]], at: int, dialect: str) -> list[dict[str, Any]]:
+    if kind == "form":
+        return [*messages[:at], _ill_formed(messages[at]), *messages[at + 1 :]]
+    return [*map(_of_another_maker, messages)] if kind == "ids" and dialect == "anthropic" else messages
+
+
+def _ill_formed(message: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as the other dialect has them, results that are null."""
+    if message.get("tool_calls"):
+        asked = [{**one, "function": {**one["function"], "arguments": {"a": 1}}} for one in message["tool_calls"]]
+        return {**message, "tool_calls": asked}
+    if message["role"] == "tool":
+        return {**message, "content": None}
+    changed = {"tool_use": {"input": "a"}, "tool_result": {"content": None}, "text": {"text": "half \ud83d"}}
+    content = message["content"]
+    blocks = content if isinstance(content, list) else []
+    return {**message, "content": [{**one, **changed.get(one["type"], {})} for one in blocks] or content}
+
+
+def _of_another_maker(message: dict[str, Any]) -> dict[str, Any]:
+    content = message["content"]
+    names = {"tool_use": "id", "tool_result": "tool_use_id"}
+    blocks = content if isinstance(content, list) else []
+    known = [(one, names.get(one["type"])) for one in blocks]
+    return {**message, "content": [{**one, name: f"{one[name]}:0"} if name else one for one, name in known] or content}
+
+
 @st.composite
 def broken_conversations(draw: Any) -> Spoken:
     """Conversations to which something happened on their way: messages lost, doubled, emptied, out of order."""
@@ -257,8 +284,10 @@ def broken_conversations(draw: Any) -> Spoken:
     messages = [dict(message) for message in spoken.messages]
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(messages) - 1))
-        kinds = ["drop", "double", "empty", "swap", "interrupt", "remark", "block", "blank", "thought"]
-        match draw(st.sampled_from(kinds)):
+        kinds = ["drop", "double", "empty", "swap", "interrupt", "remark", "block", "blank", "thought", "form", "ids"]
+        chosen = draw(st.sampled_from(kinds))
+        messages = _in_another_form(chosen, messages, at, spoken.dialect)
+        match chosen:
             case "drop" if len(messages) > 1:
                 del messages[at]
             case "double":

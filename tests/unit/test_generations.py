@@ -174,7 +174,7 @@ def test_a_summary_is_made_of_the_originals_not_of_stubs() -> None:
 
     def note(prompt: str) -> str:
         prompts.append(prompt)
-        return "Noted."
+        return "The work goes on."
 
     session, history = LocalSession(ELIDING, "anthropic", note), list[Any]()
     for number in range(30):

@@ -180,7 +180,14 @@ SAID = [says("Please fix it."), says("Done.", "assistant")]
         (
             "anthropic",
             ASKED,
-            [user(result("c1", [text("found"), picture()]), result("c2", None), "And now?", picture())],
+            [
+                user(
+                    result("c1", [text("found"), picture()]),
+                    {"type": "tool_result", "tool_use_id": "c2"},
+                    "And now?",
+                    picture(),
+                )
+            ],
         ),
         ("anthropic", ASKED, [user(result("c1")), user(result("c2"))]),
         ("anthropic", ASKED, [user(result("c1"), {**result("c2"), "cache_control": {"type": "ephemeral"}})]),
@@ -226,10 +233,14 @@ def test_a_request_that_is_made_again_is_glanced_at_again_also_when_more_came() 
         ("anthropic", ASKED, [user("Wait.", result("c1"), result("c2"))]),
         ("anthropic", ASKED, [user(result("c1"), "Stop.")]),
         ("anthropic", ASKED, [user(result("c1", 7), result("c2"))]),
+        ("anthropic", ASKED, [user(result("c1", None), result("c2"))]),
         ("anthropic", ASKED, [user(result("c1", [document()]), result("c2"))]),
         ("anthropic", ASKED, [user(result("c1"), result("c2")), assistant("Done.")]),
         ("anthropic", ASKED, [UserDict(user(result("c1"), result("c2")))]),
         ("anthropic", SPOKEN, [says(" ")]),
+        ("anthropic", SPOKEN, [says("half \ud83d")]),
+        ("anthropic", ASKED, [user(result("c1", "half \ud83d"), result("c2"))]),
+        ("openai", CALLED, [answers("c1", "half \ud83d"), answers("c2")]),
         ("anthropic", SPOKEN, [user("")]),
         ("anthropic", SPOKEN, [user("And?"), system()]),
         ("anthropic", SPOKEN, [user(document())]),

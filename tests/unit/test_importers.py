@@ -461,6 +461,11 @@ class TestWhatIsRefused:
             ([ASK, {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "t"}]}], "Vercel AI SDK"),
             ([{"id": "1", "role": "user", "parts": [{"type": "text", "text": "x"}]}], "Vercel AI SDK"),
             ([{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "Responses API"),
+            ({"model": "m", "input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "Responses API"),
+            ({"contents": [{"role": "user", "parts": [{"text": "x"}]}]}, "Gemini API"),
+            ([{"role": "user", "parts": [{"text": "x"}]}, {"role": "model", "parts": [{"text": "y"}]}], "Gemini API"),
+            ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "Bedrock's Converse API"),
+            ([ASK, {"role": "assistant", "content": [{"type": "toolRequest", "id": "t"}]}], "goose"),
             ([ASK, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}], "Responses API"),
         ],
     )

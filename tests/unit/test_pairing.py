@@ -14,6 +14,7 @@ from tests.histories import (
     server_call,
     server_result,
     system,
+    text,
     thinking,
     user,
 )
@@ -47,7 +48,7 @@ def test_no_cut_falls_between_tool_messages() -> None:
 
 
 def test_ids_used_again_in_every_round_are_paired_by_adjacency() -> None:
-    rounds = [message for _ in range(3) for message in (assistant(call("bash:0")), user(result("bash:0")))]
+    rounds = [message for _ in range(3) for message in (assistant(call("bash_0")), user(result("bash_0")))]
     assert faults(user("a"), *rounds) == []
     assert cuts(user("a"), *rounds) == [0, 1, 3, 5, 7]
 
@@ -165,6 +166,36 @@ def test_what_no_provider_of_a_dialect_takes_is_ill_formed() -> None:
     assert faults({"role": "assistant", "content": None, "tool_calls": []}, dialect="openai") == [
         (0, -1, "empty_message")
     ]
+    assert faults(assistant({**call(), "input": '{"a": 1}'}), user(result())) == [(0, -1, "ill_formed")]
+    assert faults(assistant(call()), user(result(content=None))) == [(1, -1, "ill_formed")]
+
+
+def test_an_id_of_another_makers_is_foreign_where_ids_are_plain() -> None:
+    history = [user("a"), assistant(call("bash:0")), user(result("bash:0"))]
+    assert faults(*history) == [(1, 0, "foreign_id"), (2, 0, "foreign_id")]
+    assert faults(assistant(call(name="mcp.server/tool")), user(result())) == [(0, 0, "foreign_id")]
+    assert faults(says("a"), calls("bash:0"), answers("bash:0"), dialect="openai") == []
+    assert ledger(*history[:2]).waiting is None, "its result is to be looked at"
+
+
+def test_half_a_character_is_ill_formed_wherever_it_stands_but_in_thinking() -> None:
+    for message in (says("half \ud83d"), user("half \ud83d"), user(result(content=[text("\ud83d")]))):
+        assert faults(assistant(call()), message)[-1] == (1, -1, "ill_formed")
+    assert faults(assistant(call(path="\ud83d")))[-1] == (0, -1, "ill_formed")
+    assert faults(user("a"), assistant(thinking("\ud83d"), "b")) == []
+    assert faults(calls("x"), answers("x", "\ud83d"), dialect="openai") == [(1, -1, "ill_formed")]
+
+
+def test_no_cut_falls_among_instructions_within_a_run() -> None:
+    history = [
+        user("a"),
+        assistant(server_call(), server_result()),
+        system(),
+        system(),
+        assistant(call()),
+        user(result()),
+    ]
+    assert cuts(*history) == [0, 1, 6]
 
 
 def test_text_behind_a_call_in_the_same_message_is_no_interruption() -> None:

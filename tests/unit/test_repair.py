@@ -260,6 +260,59 @@ def test_a_system_message_keeps_a_users_ahead_of_it() -> None:
     assert mended(history)[2] == CONTINUE
 
 
+def test_arguments_that_are_no_object_become_one() -> None:
+    for given, shown in (
+        ('{"a": 1}', {"a": 1}),
+        ('{"a": ', {"invalid": '{"a": '}),
+        (None, {}),
+        ([1], {"invalid": [1]}),
+    ):
+        history = [user("a"), assistant({**call(), "input": given}), user(result())]
+        assert mended(history)[1] == assistant({**call(), "input": shown})
+
+
+def test_arguments_that_are_no_text_become_one_in_openai() -> None:
+    for given, shown in (({"a": 1}, '{"a":1}'), (None, "{}")):
+        asked = calls("x")
+        asked["tool_calls"][0] |= {"type": None, "function": {"name": "read_file", "arguments": given}}
+        assert mended([says("a"), asked, answers("x")], "openai")[1] == calls("x", arguments=shown)
+
+
+def test_a_result_whose_content_is_null_has_none() -> None:
+    history = [user("a"), assistant(call()), user(result(content=None))]
+    assert mended(history)[2] == user({"type": "tool_result", "tool_use_id": "c1"})
+
+
+def test_half_a_character_becomes_the_replacement_character() -> None:
+    history = [says("a \ud83d"), assistant(call(path="\udc00")), user(result(content=[text("\ud83d b")]), "c")]
+    view = mended(history)
+    assert view[0] == says("a \ufffd")
+    assert view[1] == assistant(call(path="\ufffd"))
+    assert view[2] == user(result(content=[text("\ufffd b")]), "c")
+    spoken = [says("a \ud83d"), calls("x"), answers("x", "\ud83d"), says("b", "assistant"), says("c")]
+    assert mended(spoken, "openai")[2] == answers("x", "\ufffd")
+
+
+def test_ids_of_another_maker_are_written_otherwise_in_call_and_result_alike() -> None:
+    history = [
+        user("a"),
+        assistant(call("bash:0"), call("bash.0", "mcp.x/y")),
+        user(result("bash.0"), result("bash:0")),
+    ]
+    view = mended(history)
+    first, second = (block["id"] for block in view[1]["content"])
+    assert [block["tool_use_id"] for block in view[2]["content"]] == [second, first]
+    assert view[1]["content"][1]["name"] == "mcp_x_y"
+    assert mended([user("a"), assistant({**call(), "id": None}), user(result(""))])[1]["content"][0]["id"]
+
+
+def test_a_model_of_another_maker_keeps_its_ids() -> None:
+    history = [user("a"), assistant(call("bash:0")), user(result("bash:0"))]
+    ledger = ledger_of(history, get_dialect("anthropic"))
+    assert repairs(history, ledger, active_records([], ledger), 0, "kimi-k3") == []
+    assert repairs(history, ledger, active_records([], ledger), 0, "anthropic/claude-opus-9") != []
+
+
 def test_an_id_used_twice_in_one_turn_is_left_alone() -> None:
     history = [assistant(call("x"), call("x")), user(result("x"), result("x"))]
     ledger = ledger_of(history, get_dialect("anthropic"))
@@ -298,8 +351,13 @@ def test_a_record_of_sdk_objects_is_plain() -> None:
         ([assistant(thinking()), user("a")], "messages[0].content[0]: thinking that the assistant's turn ends in"),
         ([user("a"), assistant("b"), system(), user("c")], "messages[2]: a system message that does not stand between"),
         ([assistant(call(), call())], "messages[0].content[1]: id 'c1' is used twice in one turn; left as it is"),
+        ([assistant({**call(), "input": 1})], "messages[0]: an empty list of calls, arguments in another form"),
+        ([assistant(call("b:0"))], "messages[0].content[0]: id 'b:0' or tool name 'read_file' holds what"),
     ],
-    ids=["orphan", "apart", "dead", "empty block", "empty message", "thinking last", "system apart", "repeated"],
+    ids=[
+        *("orphan", "apart", "dead", "empty block", "empty message", "thinking last", "system apart", "repeated"),
+        *("ill formed", "foreign"),
+    ],
 )
 def test_a_fault_is_described_by_place_and_kind(history: list[Any], said: str) -> None:
     (fault, *_) = ledger_of(history, get_dialect("anthropic")).faults

@@ -57,6 +57,7 @@ def test_it_is_refused_and_the_place_is_named(messages, said):
         [USER, asks("c1"), answers(), asks("c1"), answers()],
         [USER, {"role": "assistant", "content": "hm"}, {"role": "system", "content": "later"}, USER],
         [USER, asks("c1"), {"role": "tool", "tool_call_id": "c1", "content": ""}],
+        [USER, {"role": "assistant", "content": "hm", "refusal": None, "annotations": [], "audio": None}, USER],
         [
             {
                 "role": "user",

@@ -14,6 +14,7 @@ from tests.histories import (
     assistant,
     call,
     calls,
+    picture,
     result,
     rounds,
     says,
@@ -74,10 +75,31 @@ def test_a_pinned_cycle_stands_ahead_where_the_prefix_speaks_first() -> None:
     assert viewed(history, 1, 6, "openai", pinned=(3,))[1:4] == [history[2], history[3], says("the summary")]
 
 
+def test_behind_a_greeting_a_strict_provider_still_hears_the_user_first() -> None:
+    history = [says("s", "system"), says("Hello!", "assistant"), *rounds(2, dialect="openai")]
+    ledger = account(history, "openai-strict")
+    stub = record(ledger, "elided", 4, 5, stubs={"4": "[gone]"})
+    view = build_view(history, active_records([stub], ledger), ledger.dialect)
+    assert [message["role"] for message in view[:4]] == ["system", "user", "assistant", "user"]
+
+
 def test_behind_a_system_prefix_a_strict_provider_still_hears_the_user_first() -> None:
     history = [says("s", "system"), *rounds(3, dialect="openai")]
     view = viewed(history, 1, 6, "openai-strict", pinned=(3,))
     assert [message["role"] for message in view[:3]] == ["system", "user", "assistant"]
+
+
+@pytest.mark.parametrize(
+    "harness",
+    ["<system-reminder>the list is empty</system-reminder>", "[Request interrupted by user]", "<task-notification>x"],
+)
+def test_a_word_of_the_harness_in_the_tail_is_none_of_the_users(harness: str) -> None:
+    history = [user("Never touch prod."), *rounds(3)[1:-1], user(harness)]
+    ledger = ledger_of(history, get_dialect("anthropic"))
+    assert pins_of(ledger, 0, len(history) - 1, frozenset()) == {0: "last_user"}
+    assert pins_of(ledger_of([user(harness)], ledger.dialect), 0, 1, frozenset()) == {0: "last_user"}
+    shown = [user("Never touch prod."), *rounds(3)[1:-1], user(text(harness), picture())]
+    assert pins_of(ledger_of(shown, ledger.dialect), 0, len(shown) - 1, frozenset()) == {}
 
 
 def test_the_last_real_user_message_is_pinned_when_the_tail_has_none() -> None:

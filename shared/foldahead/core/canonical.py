@@ -112,6 +112,35 @@ def next_head(head: bytes, body_digest: bytes) -> bytes:
     return hashlib.sha256(head + body_digest).digest()
 
 
+def is_whole(value: Any) -> bool:
+    """Whether UTF-8 can hold every text in a value: no half of a surrogate pair, which no provider takes."""
+    kind: type = value.__class__
+    if kind is str:
+        if value.isascii():
+            return True
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+        return True
+    if kind is dict:
+        return all(map(is_whole, value.values()))
+    return all(map(is_whole, value)) if kind is list else True
+
+
+def whole(value: Any) -> Any:
+    """The value with every text in it made one that UTF-8 can hold."""
+    match value:
+        case str():
+            return encodable(value)
+        case dict():
+            return {key: whole(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case list():
+            return [whole(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value
+
+
 def encodable(text: str) -> str:
     """A text that UTF-8 can hold: half of a surrogate pair becomes the replacement character."""
     return _LONE_SURROGATE.sub("\ufffd", text)

@@ -26,6 +26,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """A system message in the middle must follow a user's message, and an assistant's must follow it."""
     thinking_is_content: bool = False
     """Thinking counts as content of its message, and no turn of the assistant's may end in it."""
+    plain_ids: bool = False
+    """Ids of calls and names of tools are of letters, digits, `_` and `-` alone."""
     binds_thinking: bool = False
     """A model of this provider that is not known is taken for one that binds thinking to the conversation before it."""
 
@@ -67,6 +69,10 @@ class Dialect(Protocol):
 
     def well_formed(self, message: Any) -> Any:
         """The message without what every provider refuses of its form, its content aside; itself where that is fine."""
+        ...
+
+    def with_plain_ids(self, message: Any) -> Any:
+        """The message with ids and names of tools that this provider takes; itself where they are."""
         ...
 
     def without_thinking(self, message: Any) -> Any | None:

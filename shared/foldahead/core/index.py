@@ -18,7 +18,7 @@ from foldahead.core.text.talk import STRONG, said, without_harness
 from foldahead.core.tokens import BYTES_PER_TOKEN, estimate_text
 from foldahead.core.wrapper import is_ours
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 """Part of every cache key: count up when the same span gives another index."""
 
 _HEADINGS = {

@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from foldahead.core import canonical
 from foldahead.core.dialect import Dialect
-from foldahead.core.messages import SYSTEM_ROLES, Message, Result, Text, Thinking, is_compaction
+from foldahead.core.messages import SYSTEM_ROLES, Block, Message, Result, Text, Thinking, is_compaction
 from foldahead.core.observations import Observation, Observations, characters
 from foldahead.core.pairing import Fault, Pairing, Step
+from foldahead.core.text.talk import is_harness_alone
 from foldahead.core.tokens import estimate
 from foldahead.core.wrapper import is_ours
 from foldahead.errors import InvalidHistory
@@ -28,6 +29,8 @@ class Traits(Struct, frozen=True):
     role: str
     real_user: bool
     """A user message with content other than tool results, and not ours."""
+    own_words: bool
+    """A real user message in which the user said or showed something: it does not all come from the agent's harness."""
     system: bool
     thinking: bool
     results: int
@@ -53,11 +56,13 @@ class Ledger:
             merges_runs=profile.merges_runs,
             places_system=profile.places_system,
             thinking_is_content=profile.thinking_is_content,
+            plain_ids=profile.plain_ids,
         )
         self._observations = Observations()
         self._chars: list[int] = [0]
         self._deferred: list[Step] = []
         self._real_users: list[int] = []
+        self._own_words: list[int] = []
         self._systems: list[int] = []
         self._thinking: list[int] = []
         self._last_block = -1
@@ -123,6 +128,8 @@ class Ledger:
             self.settle()
         if traits.real_user:
             self._real_users.append(at)
+        if traits.own_words:
+            self._own_words.append(at)
         if traits.system:
             self._systems.append(at)
         if traits.thinking:
@@ -145,6 +152,8 @@ class Ledger:
             self.faults.remove(fault)
             for between in range(fault.index + 1, at):
                 self._cuttable[between] = False
+        for between in range(at if step.unit_since is None else step.unit_since, at):
+            self._cuttable[between] = False
         self.faults.extend(step.faults)
         if step.opens_turn:
             self.turn_starts.append(at)
@@ -190,6 +199,10 @@ class Ledger:
         at = bisect_left(self._real_users, before)
         return self._real_users[at - 1] if at else None
 
+    def last_own_words(self) -> int | None:
+        """The last message in which the user said something; without one, the last real user message."""
+        return self._own_words[-1] if self._own_words else self.last_real_user(len(self))
+
     def turn_start_at(self, at: int) -> int:
         """Where the turn begins that holds the message at an index: pairing starts anew there."""
         turn = bisect_right(self.turn_starts, at)
@@ -227,6 +240,12 @@ def bodies_of(messages: list[Any], ledger: Ledger, start: int, end: int) -> list
     return found
 
 
+def _is_own(block: Block) -> bool:
+    if isinstance(block, Text):
+        return not is_harness_alone(block.text)
+    return not isinstance(block, Result | Thinking)
+
+
 def _traits_of(message: Message) -> Traits:
     results, speaks, thinks, blocks = 0, False, False, False
     for block in message.blocks:
@@ -236,10 +255,12 @@ def _traits_of(message: Message) -> Traits:
             speaks = True
             thinks = thinks or isinstance(block, Thinking)
             blocks = blocks or is_compaction(block)
+    own = message.role == "user" and speaks and any(map(_is_own, message.blocks))
     ours = speaks and isinstance(first := message.blocks[0], Text) and is_ours(first.text)
     return Traits(
         role=message.role,
         real_user=message.role == "user" and speaks and not ours,
+        own_words=own and not ours,
         system=message.role in SYSTEM_ROLES,
         thinking=thinks,
         results=results,

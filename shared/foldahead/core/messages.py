@@ -23,6 +23,10 @@ ENCODED = re.compile("[A-Za-z0-9+/_-]{256,}={0,2}")
 _ENCODED_MARK = "[encoded]"
 
 
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
+"""An id of a call, and the name of a tool, as every provider takes them."""
+
+
 class Text(Struct, frozen=True, array_like=True, tag="text"):
     """Plain text. `extra` holds what else the model sees of the block (citations, say)."""
 

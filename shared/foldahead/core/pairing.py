@@ -10,7 +10,19 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from foldahead.core.messages import SYSTEM_ROLES, Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
+from foldahead.core.messages import (
+    PLAIN_NAME,
+    SYSTEM_ROLES,
+    Block,
+    Call,
+    Document,
+    Message,
+    Other,
+    Picture,
+    Result,
+    Text,
+    Thinking,
+)
 
 FaultKind = Literal[
     "orphan_result",
@@ -22,6 +34,7 @@ FaultKind = Literal[
     "system_apart",
     "thinking_last",
     "ill_formed",
+    "foreign_id",
 ]
 
 
@@ -59,6 +72,8 @@ class Step(Struct, frozen=True):
     faults: tuple[Fault, ...]
     answered_late: tuple[Fault, ...] = ()
     """Dead calls of this turn that were answered after all: no faults any more, and no cut between call and result."""
+    unit_since: int | None = None
+    """Where the run goes on that this message joins, behind instructions that stand within it: no cut since then."""
 
 
 class Pairing:
@@ -67,12 +82,21 @@ class Pairing:
     `merges_runs`: a run of assistant messages is one unit; otherwise each of them is answered by itself.
     `places_system`: a system message in the middle follows a user's and is followed by an assistant's.
     `thinking_is_content`: thinking alone is a message, but no turn of the assistant's may end in it.
+    `plain_ids`: ids of calls and names of tools are of letters, digits, `_` and `-` alone.
     """
 
-    def __init__(self, *, merges_runs: bool, places_system: bool = False, thinking_is_content: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        merges_runs: bool,
+        places_system: bool = False,
+        thinking_is_content: bool = False,
+        plain_ids: bool = False,
+    ) -> None:
         self._merges_runs = merges_runs
         self._places_system = places_system
         self._thinking_is_content = thinking_is_content
+        self._plain_ids = plain_ids
         self._system_before: int | None = None
         """Where the system message stands that the next message follows, if it is none of those that head the list."""
         self._thought_last: list[tuple[int, int]] = []
@@ -81,6 +105,8 @@ class Pairing:
         self._calls: list[_Asked] = []
         self._index = 0
         self._last_role = ""
+        self._spoke_at = -1
+        """Index of the assistant's last message."""
         self._interrupted = False
         """Something other than results has come since the assistant's run."""
 
@@ -95,7 +121,7 @@ class Pairing:
         if (self._places_system and self._system_before is not None) or self._thought_last:
             return None
         waiting = [call for call in self._calls if call.state == "open"]
-        if waiting and (self._interrupted or any(call.server for call in waiting)):
+        if waiting and (self._interrupted or any(call.server or self._is_foreign(call.id) for call in waiting)):
             return None
         return tuple(call.id for call in waiting)
 
@@ -120,6 +146,9 @@ class Pairing:
         self._note_empty(message, faults)
         if message.role not in SYSTEM_ROLES:
             self._last_role = message.role
+        unit_since = self._spoke_at + 1 if joins_run else None
+        if message.role == "assistant":
+            self._spoke_at = self._index
         self._index += 1
         return Step(
             Message(message.role, numbered, message.extra),
@@ -127,6 +156,7 @@ class Pairing:
             opens_turn,
             tuple(faults),
             tuple(call.dead() for call in late),
+            unit_since,
         )
 
     def _begin_run(self, faults: list[Fault]) -> None:
@@ -215,6 +245,8 @@ class Pairing:
             return msgspec.structs.replace(call, id=str(len(own)))
         if any(asked.id == call.id for asked in own):
             faults.append(Fault(self._index, at, "repeated_id", call.id, call.name))
+        if not call.server and (self._is_foreign(call.id) or self._is_foreign(call.name)):
+            faults.append(Fault(self._index, at, "foreign_id", call.id, call.name))
         self._calls.append(_Asked(self._index, at, len(own), call.id, call.name, call.server))
         return msgspec.structs.replace(call, id=str(len(own)))
 
@@ -225,12 +257,17 @@ class Pairing:
         if asked is None or (role == "assistant" and not result.server):  # only the provider answers in its own message
             faults.append(Fault(self._index, at, "orphan_result", result.call))
             return position
+        if not result.server and self._is_foreign(result.call):
+            faults.append(Fault(self._index, at, "foreign_id", result.call, asked.tool))
         if asked.state == "dead":
             late.append(asked)
         if self._interrupted and not result.server:
             faults.append(Fault(self._index, at, "result_apart", result.call, asked.tool))
         asked.state = "answered"
         return position
+
+    def _is_foreign(self, name: str) -> bool:
+        return self._plain_ids and PLAIN_NAME.fullmatch(name) is None
 
     def _waiting_for(self, result: Result, state: Literal["open", "dead"]) -> _Asked | None:
         matching = (

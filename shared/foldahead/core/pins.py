@@ -10,13 +10,13 @@ from foldahead.core.record import Record, record_of
 
 
 def pins_of(ledger: Ledger, start: int, end: int, asked: frozenset[int]) -> dict[int, str]:
-    """Indices to pin within a span, and why: asked for; system; the last real user message when the tail has none.
+    """Indices to pin within a span, and why: asked for; system; the user's last own words when the tail has none.
 
     A pin takes its tool cycle along: a call never stands without its results.
     """
     reasons = {index: "asked" for index in asked if start <= index < end}
     reasons |= dict.fromkeys(ledger.systems(start, end), "system")
-    last = ledger.last_real_user(len(ledger))
+    last = ledger.last_own_words()
     if last is not None and start <= last < end:
         reasons.setdefault(last, "last_user")
     closed = dict(reasons)

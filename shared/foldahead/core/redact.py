@@ -18,7 +18,7 @@ from foldahead.core.text.secret_values import (
     key_names_no_secret,
 )
 
-REDACTION_VERSION = 2
+REDACTION_VERSION = 3
 """Part of every cache key: count up when a text is redacted differently than before."""
 
 _Found = re.Match[str]
@@ -44,11 +44,41 @@ _PASSWORD_KEYS = (
     "kennwort",
     "wachtwoord",
     "hasło",
+    "_pw",
+    "pw",
+    "psk",
+    "parola",
+    "mật",
+    "lösenord",
+    "heslo",
+    "jelszó",
+    "şifre",
+    "κωδικός",
+    "كلمة",
+    "رمز",
+    "סיסמ",
+    "รหัสผ่าน",
+    "पासवर्ड",
 )
-_PROSE = ("", "is", "was", "to", "ist", "是", "为", "為", "は", "는", "은")
-"""What parts name and value in a sentence: there only what no word looks like is a secret."""
+_PROSE = ("", "is", "was", "to", "ist", "'s", ",", "|", "是", "为", "為", "は", "는", "은")
+"""How ends what parts name and value in a sentence, in a list or a table: there only what no word looks like is a
+secret."""
+_TABLE = "|"
+_LIST = ","
+_ENVIRONMENTS_KEY = "KEY"
+"""Of `FERNET_KEY=`. Many call keys what is no secret: only what reads as drawn by chance is one."""
+_DRAWN = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9])[\w%+/=\-]{16,}|[0-9a-f]{32,}")
+_NAME_WITH_NUMBER = re.compile(r"[A-Za-z]+(?:[_\-.][A-Za-z]+)*[_\-]?\d{0,4}")
+_PORTS = re.compile(r"[\d.:]+")
 _AUTHORISATIONS = ("header", "bearer")
-_KINDS = {"cookie": "cookie", "sas": "signature"}
+_KINDS = {
+    "cookie": "cookie",
+    "cookieflag": "cookie",
+    "sas": "signature",
+    "urltoken": "token",
+    "words": "seed_phrase",
+    "putty": "private_key",
+}
 
 
 def redact(text: str) -> str:
@@ -99,12 +129,31 @@ def _placed(found: _Found, group: str) -> _Judgement:
         start += len(user) + 1
     elif value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 2:
         start, end, value = start + 1, end - 1, value[1:-1]
-    if is_placeholder(value) or (group.startswith("login") and value.isdigit()):
+    if is_placeholder(value) or _is_no_secret_there(found, group, value):
         return start, end, ""
     if group in _AUTHORISATIONS:
         plain = not has_digit_and_letter(value) and len(value) < (8 if found["scheme"] else 24)
         return start, end, "" if plain or "(" in value else "authorization"
     return start, end, _KINDS.get(group, "password")
+
+
+def _is_no_secret_there(found: _Found, group: str, value: str) -> bool:
+    """What stands in the place of a secret as well: a user's number, ports, a name, our own mark before a host."""
+    match group:
+        case "login" | "login_p":
+            return value.isdigit()
+        case "mongo":
+            return bool(_PORTS.fullmatch(value))
+        case "sas":
+            return not _DRAWN.match(value)
+        case "authpair" | "sudo" | "keygen":
+            return not is_password(value, quoted=True, certain=False)
+        case "urltoken" | "cookieflag":
+            return not has_digit_and_letter(value)
+        case "url":
+            return found["user"].startswith("[redacted")
+        case _:
+            return False
 
 
 def _named(found: _Found) -> _Judgement:
@@ -114,13 +163,20 @@ def _named(found: _Found) -> _Judgement:
     start, end = found.span("quoted" if quoted else "named")
     if not quoted and (loose := _LOOSE_END.search(found.string, start, end)):
         end = loose.start()
-    in_tags = found["sep"] == ">"
+    separator = found["sep"].strip()
+    in_tags = separator.endswith(">") and (separator == ">" or separator.endswith("<string>"))
     if key_names_no_secret(found["rest"]) or (in_tags and not found.string.startswith("</", end)):
         return nothing
     value = found.string[start:end]
     kind = "password" if found["key"].lower().startswith(_PASSWORD_KEYS) else "secret"
     judge = is_password if kind == "password" else is_secret_value
-    if found["sep"].strip() in _PROSE and not _is_flag(found):
+    if separator == _TABLE and not _line_before(found).lstrip().startswith(_TABLE):
+        return nothing
+    if separator == _LIST and _NAME_WITH_NUMBER.fullmatch(value):
+        return nothing
+    if found["key"] == _ENVIRONMENTS_KEY and not _DRAWN.match(value):
+        return nothing
+    if separator.rpartition(" ")[2] in _PROSE and not _is_flag(found):
         is_secret = has_digit_and_letter(value) and judge(value, quoted=False, certain=False)
     else:
         is_secret = judge(value, quoted=quoted, certain=not quoted and (in_tags or _stands_alone(found, end)))
@@ -138,13 +194,18 @@ def _is_flag(found: _Found) -> bool:
     return found.string.startswith("-", line) and found["sep"].strip() == ""
 
 
+def _line_before(found: _Found) -> str:
+    line = found.string.rfind("\n", max(0, found.start() - 80), found.start()) + 1
+    return found.string[line : found.start()]
+
+
 def _stands_alone(found: _Found, end: int) -> bool:
     """Whether the line holds nothing but name and value, or the name is an environment's or a flag's."""
     text = found.string
     if _is_flag(found):
         return True
     line = max(text.rfind("\n", max(0, found.start() - 80), found.start()), found.start() - 80) + 1
-    before = text[max(0, line) : found.start()].strip().removeprefix("export ").strip()
+    before = text[max(0, line) : found.start()].strip().removeprefix("export ").strip(" \t*>|-")
     name = before.rpartition(" ")[2] + found["key"] + found["rest"]
     if found["sep"] == "=" and (name.isupper() or name.startswith("--") or before[-1:] in ("?", "&")):
         return True

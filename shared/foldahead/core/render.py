@@ -14,6 +14,7 @@ Pictures, encoded files and thinking are left out, with a mark.
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from foldahead.core.messages import (
@@ -29,6 +30,7 @@ from foldahead.core.messages import (
     without_encoded,
 )
 from foldahead.core.redact import redact
+from foldahead.core.text.secret_arguments import without_typed_secrets
 from foldahead.core.wrapper import neutralise
 
 _INDENT = "    "
@@ -66,7 +68,7 @@ def _rendered(block: Block, cap: int, names: dict[str, str]) -> Iterator[str]:
             yield f"[document {redact(title)}] {_capped_safely(block.text, cap)}".rstrip()
         case Call():
             names[block.id] = block.name
-            yield f"call {block.name}: {_capped_safely(_spelled(block.arguments), cap)}"
+            yield f"call {block.name}: {_capped_safely(_spelled(_arguments(block.arguments)), cap)}"
         case Result():
             said = "\n".join(text for part in block.parts for text in _part(part))
             kind = "error" if block.is_error else "result"
@@ -109,6 +111,16 @@ def _capped_safely(text: str, cap: int) -> str:
     closing = redact(text[max(0, len(text) - tail - _MARGIN_CHARS) :])
     ending = closing[max(0, len(closing) - tail) :] if tail else ""
     return f"{opening[:head]}\n{_INDENT}{mark}\n{_INDENT}{ending}"
+
+
+def _arguments(value: Any) -> Any:
+    """A call's arguments without what was typed into a field for a secret; those that come as JSON, too."""
+    told = value
+    if isinstance(value, str) and value[:1] == "{":
+        with suppress(ValueError, RecursionError):
+            told = json.loads(value)
+    cleaned = without_typed_secrets(told)
+    return value if cleaned is told else cleaned
 
 
 def _spelled(value: Any) -> str:

@@ -2,8 +2,9 @@
 
 Results that stand behind something else are moved to their call; system messages behind the user's of their turn, as
 one, where the provider wants them there. Results without a call, calls that the conversation has gone past, thinking
-that a turn ends in, empty blocks and empty messages are taken out. What is ill-formed is put in form. One id used twice
-is left alone, and reported. A fault inside a span that a summary stands for needs no mending.
+that a turn ends in, empty blocks and empty messages are taken out. What is ill-formed is put in form, ids that the
+provider refuses are written otherwise. One id used twice is left alone, and reported. A fault inside a span that a
+summary stands for needs no mending.
 """
 
 from collections import defaultdict
@@ -15,22 +16,24 @@ from typing import Any
 from foldahead.core.dialect import Dialect, as_plain, role_of
 from foldahead.core.ledger import Ledger
 from foldahead.core.messages import SYSTEM_ROLES, Thinking
-from foldahead.core.pairing import Fault
+from foldahead.core.models import find_model
+from foldahead.core.pairing import Fault, FaultKind
 from foldahead.core.record import Record, record_of
 from foldahead.core.view import ACKNOWLEDGEMENT, CONTINUATION, Active
 
 _LEFT_ALONE = ("repeated_id",)
-_OF_A_TURN = ("system_apart", "thinking_last", "ill_formed")
+_OF_A_TURN = ("system_apart", "thinking_last", "ill_formed", "foreign_id")
 """Faults that are mended where all of the turn is known, not by taking out the block."""
 
 
-def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int) -> list[Record]:
-    """Records for the faulty turns behind the watermark that are not mended yet."""
+def repairs(history: list[Any], ledger: Ledger, active: Active, now_ms: int, model: str = "") -> list[Record]:
+    """Records for the faulty turns behind the watermark that are not mended yet. `model`: the agent's, if known."""
     if not ledger.faults:
         return []
     faulty: defaultdict[int, list[Fault]] = defaultdict(list)
+    since, keeps_ids = _mended_from(active), _keeps_ids(model)
     for fault in ledger.faults:
-        if fault.index >= _mended_from(active) and not _left_alone(fault, ledger):
+        if fault.index >= since and not _left_alone(fault, ledger, keeps_ids):
             faulty[ledger.turn_start_at(fault.index)].append(fault)
     latest = {record.start: record for record in active.edits if record.kind == "repaired"}
     made: list[Record] = []
@@ -56,8 +59,15 @@ def _mended_from(active: Active) -> int:
     return max(active.end, active.withdrawn)
 
 
-def _left_alone(fault: Fault, ledger: Ledger) -> bool:
+def _keeps_ids(model: str) -> bool:
+    """Whether ids stay as they are: another maker's model behind this API takes its own, and some read them."""
+    return bool(model) and "claude" not in model.lower() and find_model(model) is None
+
+
+def _left_alone(fault: Fault, ledger: Ledger, keeps_ids: bool) -> bool:
     """An empty message of the assistant's at the very end was begun: providers take it, and the caller fills it."""
+    if fault.kind == "foreign_id" and keeps_ids:
+        return True
     begun = fault.kind == "empty_message" and fault.index == len(ledger) - 1
     return fault.kind in _LEFT_ALONE or (begun and ledger.traits[fault.index].role == "assistant")
 
@@ -123,6 +133,8 @@ class _Turn:
         kinds = {fault.kind for fault in faults}
         if "ill_formed" in kinds:
             wanted = [None if message is None else dialect.well_formed(message) for message in wanted]
+        if "foreign_id" in kinds:
+            wanted = [None if message is None else dialect.with_plain_ids(message) for message in wanted]
         if apart:
             self._put_results_first(wanted)
         if "system_apart" in kinds:
@@ -219,25 +231,21 @@ def _without_blocks(dialect: Dialect, message: Any, blocks: set[int]) -> Any | N
     return None if -1 in blocks else dialect.without_blocks(message, frozenset(blocks))
 
 
+_WORDS: dict[FaultKind, str] = {
+    "orphan_result": "result for call {call!r}, which is not in the turn before it",
+    "result_apart": "result for call {call!r} stands apart from its call",
+    "dead_call": "call {call!r} of {tool} was never answered",
+    "empty_block": "empty text",
+    "empty_message": "nothing in it",
+    "system_apart": "a system message that does not stand between the user's and the assistant's",
+    "thinking_last": "thinking that the assistant's turn ends in",
+    "ill_formed": "an empty list of calls, arguments in another form than the API's, a null result or half a character",
+    "foreign_id": "id {call!r} or tool name {tool!r} holds what the API does not take",
+    "repeated_id": "id {call!r} is used twice in one turn; left as it is",
+}
+
+
 def describe(fault: Fault) -> str:
     """A fault in words, for reports: where, what, never content."""
     place = f"messages[{fault.index}]" + (f".content[{fault.block}]" if fault.block >= 0 else "")
-    match fault.kind:
-        case "orphan_result":
-            return f"{place}: result for call {fault.call!r}, which is not in the turn before it"
-        case "result_apart":
-            return f"{place}: result for call {fault.call!r} stands apart from its call"
-        case "dead_call":
-            return f"{place}: call {fault.call!r} of {fault.tool} was never answered"
-        case "empty_block":
-            return f"{place}: empty text"
-        case "empty_message":
-            return f"{place}: nothing in it"
-        case "system_apart":
-            return f"{place}: a system message that does not stand between the user's and the assistant's"
-        case "thinking_last":
-            return f"{place}: thinking that the assistant's turn ends in"
-        case "ill_formed":
-            return f"{place}: an empty list of calls, or a result that is null"
-        case "repeated_id":
-            return f"{place}: id {fault.call!r} is used twice in one turn; left as it is"
+    return f"{place}: {_WORDS[fault.kind].format(call=fault.call, tool=fault.tool)}"

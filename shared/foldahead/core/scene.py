@@ -139,7 +139,7 @@ class Situation:
         while outgrown := misfits(ledger, active, scene.model, scene.envelope):
             mends += [given_up(ledger, span, scene.now_ms) for span in outgrown]
             active = self.with_records(tuple(mends))
-        mends += repairs(self.history, ledger, active, scene.now_ms)
+        mends += repairs(self.history, ledger, active, scene.now_ms, scene.model)
         if not mends:
             return ()
         return (*mends, *self.thinking_behind(mends[0], active))
@@ -252,7 +252,8 @@ class Situation:
         mends = tuple(mend for mend in self.repaired if mend.start in pins or not _is_edit_within(mend, start, end))
         made = self._with_what_follows(record, pins, mends, self.strips_thinking)
         # A shorter span than the one that is shown, a session that heals, uncovers what needed no mending.
-        return (*made, *repairs(self.history, ledger, self.with_records(made), now_ms)) if ledger.faults else made
+        uncovered = self.with_records(made) if ledger.faults else self.active
+        return (*made, *repairs(self.history, ledger, uncovered, now_ms, self.scene.model)) if ledger.faults else made
 
     def block_records(self, ready: Ready) -> tuple[Record, ...]:
         """`span_records` of a `native` summary: of its span only system messages stay, behind the block."""

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from foldahead.core.canonical import plain
+from foldahead.core.canonical import is_whole, plain
 from foldahead.core.messages import ENCODED, Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 BYTES_PER_TOKEN = 3.5
@@ -46,13 +46,16 @@ def estimate_text(text: str) -> int:
 
 
 def most_tokens(text: str, room: int) -> int:
-    """No less than `estimate_text` of it; without a look at any character, but where it may take much of a room.
+    """No less than `estimate_text` of it; of ASCII without a look at any character. More than any room of what no
+    provider takes.
 
     A text knows whether it is ASCII. Of all others the dearest characters are the rare Chinese ones of four bytes, at
     less than 1.4 tokens.
     """
     if text.isascii():
         return len(text) * 2 // 7 + 2
+    if not is_whole(text):
+        return UNLIMITED  # no provider takes it
     most = len(text) * 7 // 5 + 2
     return most if most * _TAKES_MUCH <= room else min(most, _most_by_bytes(text))
 

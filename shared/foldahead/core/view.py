@@ -254,6 +254,8 @@ def _alternating(view: list[Any], dialect: Dialect) -> list[Any]:
     before = ""
     for message in view:
         role = role_of(message)
+        if role == "assistant" and not before and dialect.profile.opens_with_user:
+            alternating.append(dialect.user_message(CONTINUATION))
         if role == "user" and before in ("user", "tool", "function"):
             alternating.append(dialect.assistant_message(ACKNOWLEDGEMENT))
         elif role == before == "assistant":

@@ -18,6 +18,8 @@ ACCEPTED = (
 )
 MESSAGE_KEYS = ("messages", "traj", "history", "trajectory")
 RUN_KEYS = ("simulations", "runs", "results", "sessions")
+# Where other APIs' requests keep theirs: named, if they are of a known kind.
+FOREIGN_KEYS = ("input", "contents")
 # Beside `messages`, these say that a harness wrote it.
 HARNESS_KEYS = frozenset({"trajectory_format", "info", "reward_info", "simulation_id", "termination_reason"})
 
@@ -40,6 +42,8 @@ def sessions_of(value: Any, name: str, wanted: str, notes: Notes) -> list[Import
         runs = value.get(key)
         if is_array(runs) and _is_runs(runs):
             return _runs(runs, key, value, wanted, notes)
+    for key in FOREIGN_KEYS:
+        foreign.refuse(value.get(key))
     raise UnknownFormat(f"holds {named(value)}; expected {ACCEPTED}")
 
 

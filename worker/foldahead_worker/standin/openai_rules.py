@@ -20,7 +20,11 @@ _SHAPES: Final[dict[str, Shape]] = {
     "developer": read_shape("role! content! name"),
     "user": read_shape("role! content! name"),
     # `reasoning_content` comes back to the providers that gave it (DeepSeek and others with this dialect).
-    "assistant": read_shape("role! content? name tool_calls? refusal? audio? function_call? reasoning_content?"),
+    "assistant": read_shape(
+        "role! content? name tool_calls? refusal? audio? function_call? reasoning_content?"
+        # What `message.model_dump()` of the SDK holds besides; the API takes its own answers back.
+        " annotations?"
+    ),
     "tool": read_shape("role! content! tool_call_id! name"),
     "function": read_shape("role! content? name!"),
 }

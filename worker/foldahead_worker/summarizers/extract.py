@@ -4,7 +4,7 @@ from foldahead.core.extract import extract
 from foldahead.core.request import SummaryKind
 from foldahead_worker.summarizers.protocol import Answer, Check, Forecast, Span
 
-EXTRACT_VERSION = "extract-2"
+EXTRACT_VERSION = "extract-3"
 
 
 class ExtractSummarizer:

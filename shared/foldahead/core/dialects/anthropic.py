@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from foldahead.core.canonical import is_whole, whole
 from foldahead.core.dialect import Profile, as_mapping, replaced, role_of, usage_number
 from foldahead.core.dialects.anthropic_blocks import blocks_of
+from foldahead.core.dialects.anthropic_form import each_block, formed, with_plain_id
 from foldahead.core.messages import Message
 from foldahead.core.tokens import (
     CALL_OVERHEAD_TOKENS,
@@ -32,6 +34,7 @@ class AnthropicMessages:
         merges_runs=True,
         places_system=True,
         thinking_is_content=True,
+        plain_ids=True,
         binds_thinking=True,
     )
 
@@ -71,7 +74,7 @@ class AnthropicMessages:
                     continue
                 call: Any = block.get("tool_use_id")
                 inner: Any = block.get("content")
-                if spoke or call not in left:
+                if spoke or call not in left or block.get("content", "") is None:
                     return None
                 left.remove(call)
                 room -= CALL_OVERHEAD_TOKENS
@@ -94,7 +97,14 @@ class AnthropicMessages:
         return {"role": role_of(message), "content": replaced(content, block, stubbed)}
 
     def well_formed(self, message: Any) -> Any:
-        return message
+        """Arguments that are no object are put in one; a result whose content is null has none."""
+        content = message.get("content") if message.__class__ is dict else None
+        if content.__class__ is str:
+            return message if is_whole(content) else {**message, "content": whole(content)}
+        return each_block(message, formed)
+
+    def with_plain_ids(self, message: Any) -> Any:
+        return each_block(message, with_plain_id)
 
     def without_thinking(self, message: Any) -> Any | None:
         content = _content(message)

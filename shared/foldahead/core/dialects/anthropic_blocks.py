@@ -39,7 +39,7 @@ def _block(value: Any, where: str) -> Block:
         case str() if kind == "tool_use" or kind.endswith("_tool_use"):
             extra = without_nulls(raw, "type", "id", "name", "input")
             name = str(raw.get("name") or kind)
-            return Call(str(raw.get("id")), name, raw.get("input"), kind != "tool_use", extra)
+            return Call(str(raw.get("id") or ""), name, raw.get("input"), kind != "tool_use", extra)
         case str() if kind == "tool_result" or kind.endswith("_tool_result"):
             return _result(kind, raw, where)
         case str():
@@ -67,7 +67,9 @@ def _result(kind: str, raw: Mapping[str, Any], where: str) -> Result:
         blocks = blocks_of(content, f"{where}.content")
         parts = tuple(block for block in blocks if isinstance(block, Text | Picture | Document | Other))
     extra = without_nulls(raw, "type", "tool_use_id", "content", "is_error")
-    return Result(str(raw.get("tool_use_id")), parts, bool(raw.get("is_error")), server, kind if server else "", extra)
+    return Result(
+        str(raw.get("tool_use_id") or ""), parts, bool(raw.get("is_error")), server, kind if server else "", extra
+    )
 
 
 def _picture(raw: Mapping[str, Any]) -> Picture:

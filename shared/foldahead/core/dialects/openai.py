@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from foldahead.core.canonical import encode_value
+from foldahead.core.canonical import encode_value, is_whole, json_of, whole
 from foldahead.core.dialect import Profile, as_mapping, role_of, usage_number, without_nulls
 from foldahead.core.messages import Block, Call, Document, Message, Other, Part, Picture, Result, Text, Thinking
 from foldahead.core.pictures import picture_size
@@ -89,13 +89,22 @@ class OpenAIChat:
         return {**as_mapping(message, "message"), "content": stub}
 
     def well_formed(self, message: Any) -> Any:
-        """An empty list of calls is none; a tool that gave nothing gave an empty text."""
+        """An empty list of calls is none; a tool that gave nothing gave an empty text; arguments are JSON as a text."""
         raw = as_mapping(message, "message")
-        listed = raw.get("tool_calls")
+        if not is_whole(raw):
+            message = raw = whole(raw)
+        listed: Any = raw.get("tool_calls")
         if listed is not None and not listed:
             return {key: value for key, value in raw.items() if key != "tool_calls"}
         if raw.get("role") == "tool" and raw.get("content") is None:
             return {**raw, "content": ""}
+        given: list[Any] = [*listed] if isinstance(listed, list | tuple) else []
+        calls = [_formed(call) for call in given]
+        if any(call is not before for call, before in zip(calls, given, strict=True)):
+            return {**raw, "tool_calls": calls}
+        return message
+
+    def with_plain_ids(self, message: Any) -> Any:
         return message
 
     def without_thinking(self, message: Any) -> Any | None:
@@ -146,6 +155,18 @@ class OpenAIChat:
         details = raw.get("completion_tokens_details")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         reasoning = usage_number(details, "reasoning_tokens") if details is not None else 0
         return usage_number(raw, "prompt_tokens") + usage_number(raw, "completion_tokens") - reasoning or None
+
+
+def _formed(call: Any) -> Any:
+    """A function's call with its type, and its arguments as the text that the API wants; itself where it has them."""
+    raw: dict[str, Any] = call if call.__class__ is dict else {}
+    function: Any = raw.get("function")
+    if function.__class__ is not dict or (raw.get("type") and isinstance(function.get("arguments"), str)):
+        return call
+    arguments: Any = function.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = "{}" if arguments is None else json_of(arguments).decode()
+    return {**raw, "type": raw.get("type") or "function", "function": {**function, "arguments": arguments}}
 
 
 def _speaks_plainly(message: dict[str, Any], opening: bool) -> bool:

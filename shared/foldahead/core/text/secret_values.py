@@ -33,7 +33,7 @@ _TYPE = re.compile(
     r"|was|has|must|should|be"
     r"|can|will|are|which|when|auth|token|tokens|password|passwd|passphrase|pwd|pass|secret|secrets|key"
     r"|value|val|data|args|opts"
-    r"|config|settings|request|req|res|params|user|username|email|input|login)(?=$|[\W_])",
+    r"|config|settings|request|req|res|params|user|username|email|input|login|psk)(?=$|[\W_])",
     re.IGNORECASE,
 )
 _CALL = re.compile(r"[A-Za-z_][\w.:]*[(\[]|&?[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+(?:[(\[].*)?$")

@@ -11,6 +11,7 @@ from msgspec import Struct
 from foldahead.core.messages import Call
 from foldahead.core.redact import redact
 from foldahead.core.text.entities import scanned
+from foldahead.core.text.secret_arguments import without_typed_secrets
 from foldahead.core.text.words import ends_of, one_line, shorten
 
 LABEL_CHARS = 200
@@ -134,7 +135,7 @@ def _arguments(value: Any) -> dict[str, Any]:
         with suppress(ValueError, RecursionError):
             value = json.loads(value) if value[:1] in ("{", "[") else value
     if isinstance(value, Mapping):
-        return {str(key): item for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return {str(key): item for key, item in without_typed_secrets(value).items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return {"": value} if value else {}
 
 

@@ -21,6 +21,7 @@ SHORT_MESSAGE_CHARS = 1_500
 SENTENCE_CHARS = 500
 MOST_SENTENCES = 60
 MOST_SCANNED_CHARS = 60_000
+HARNESS_CHARS = 20_000
 
 STRONG = 2
 """The weight of a sentence that forbids, demands or corrects."""
@@ -28,14 +29,18 @@ REPORT_CHARS = 6_000
 REQUEST_CHARS = 3_000
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _HARNESS = re.compile(
-    r"<(system-reminder|local-command-stdout|local-command-stderr|command-message|command-contents"
-    r"|environment_details|ide_\w+)>"
+    r"<(system[-_](?:reminder|notification)|local-command-stdout|local-command-stderr|bash-stdout|bash-stderr"
+    r"|command-message|command-contents|new-diagnostics|user-prompt-submit-hook|task_metadata"
+    r"|environment_(?:details|context|info)|workspace_info|user_info|additional_data|project_layout"
+    r"|open_and_recently_viewed_files|reminderInstructions|editorContext|ide_\w+)>"
     r".*?(?:</\1>|\Z)",
     re.DOTALL,
 )
 _NOTICE = "<task-notification>"
 _INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]]*\]")
-_TAG = re.compile(r"</?(?:command-name|command-args|user_query|user-message|user_message|task|feedback|answer)>")
+_TAG = re.compile(
+    r"</?(?:command-name|command-args|bash-input|user_query|user-message|user_message|task|feedback|answer)>"
+)
 _QUOTED = re.compile(r'"(.*)"(?: \(asked: .*\))?$', re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _NUMBER = re.compile(r"(?<![\w\-./])\d+(?:[.,:]\d+)*(?![\w\-/])")
@@ -79,6 +84,11 @@ def without_harness(text: str) -> str:
     if text.lstrip().startswith(_NOTICE):
         return ""
     return _INTERRUPTED.sub("", _TAG.sub(" ", _HARNESS.sub(" ", text))).strip()
+
+
+def is_harness_alone(text: str) -> bool:
+    """Whether the user said nothing in a text: all of it came from the agent's harness. Told for short ones."""
+    return len(text) <= HARNESS_CHARS and text.lstrip()[:1] in ("<", "[") and not without_harness(text)
 
 
 class Request(Struct):

@@ -39,7 +39,8 @@ _FORBIDDEN = (
 )
 """Words that forbid or insist, in languages of which no more is known."""
 _FORBIDDEN_WITHIN = (
-    r"không bao giờ|không được|đừng|luôn|ห้าม|อย่า|เสมอ|เท่านั้น|أبدا|أبدًا|دائما|دائمًا|يجب|ممنوع|فقط|לעולם|תמיד|אסור|רק "
+    r"không bao giờ|không được|đừng|luôn|ห้าม|อย่า|เสมอ|เท่านั้น|أبدا|أبدًا|دائما|دائمًا|يجب|ممنوع|فقط|לעולם|תמיד"
+    r"|אסור|רק "
     r"|कभी |हमेशा|केवल|सिर्फ|मत "
 )
 """The same in scripts without blanks between words, or with marks that are no letters."""
@@ -98,12 +99,33 @@ _ORDERS = tuple(
         ((b"new instruction", b"new task", b"new goal"), r"\bnew (?:instructions?|task|goal)\b"),
         ((b"<",), r"</?(?:conversation|system|instructions?|user|assistant|prompt)\b"),
         ((b"do not ",), r"\bdo not (?:tell|mention|inform)"),
+        (
+            (b"agents", b"assistants", b" ai", b"ai:", b"ai ", b"llm", b"model"),
+            r"\b(?:(?:note|notice|message|instructions?|attention) (?:to|for) (?:all |any |the )?"
+            r"(?:AI|LLM|assistants?|agents?|models?)\b|(?:AI|LLM) (?:agents?|assistants?|models?)\s?:"
+            r"|if you are an? (?:AI|LLM|assistant|agent|language model))",
+        ),
+        ((b"<!--",), r"<!--\s?(?:AI|LLM|agents?|assistants?)\b"),
+        ((b"inst]", b"<<sys>>"), r"\[/?INST\]|<<SYS>>"),
+        (
+            # the same in German, Spanish, Portuguese, French, Italian, Dutch
+            (b"ignor", b"missachte", b"vergiss", b"olvida", b"negeer", b"oublie", b"dimentica", b"esque"),
+            r"\b(?:ignor(?:iere?n?|a|ad|e|en|ez|i|ate|are|er)|missachte|vergiss|olvida|negeer|oubliez?|dimentica"
+            r"|esque[cç]a)"
+            r"\b.{0,40}\b(?:anweisung|vorherig|bisherig|instruc|instru[cç]|istruzion|anterior|pr[eé]c[eé]dent"
+            r"|instructies)",
+        ),
         ((b"|",), r"\|\s*(?:sh|bash|zsh)\b"),
         ((b"rm -rf",), r"\brm -rf\b"),
     )
 )
 """How orders read that stand in data, each with words of which it has one."""
-_FOREIGN_ORDER = re.compile(r"忽略.{0,10}(?:指令|说明|之前)|無視して|игнорир", re.IGNORECASE)
+_FOREIGN_ORDER = re.compile(
+    r"(?:忽略|无视|無視|忘记|忘記).{0,12}(?:指令|说明|說明|之前|以前|指示)|無視して|無視し、|игнорир|ігнору"
+    r"|تجاهل.{0,20}(?:التعليمات|السابقة)|התעלם.{0,20}הוראות|yoksay|görmezden gel"
+    r"|zignoruj.{0,30}(?:instrukcj|polece)|(?:지시|명령|지침).{0,12}(?:무시|잊)|(?:指示|指令).{0,12}(?:無視|忽略)",
+    re.IGNORECASE,
+)
 LEFT_OUT = "[… "
 """How every mark of ours begins that says how much was left out."""
 MARK_CHARS = 40
