@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
+from foldahead.core.canonical import is_whole, whole
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.cut import tail_start
 from foldahead.core.decide import Means, Start, decide
@@ -152,7 +153,8 @@ def check_validity(history: list[Any], view: list[Any], dialect: str, *, broken:
     if not broken:
         assert not after, f"invalid view: {after[:3]}"
     elif view is not history:
-        before = faults_of(history, dialect, reused_ids=True)
+        halves = [] if is_whole(history) else ["half a character"]  # of these alone the judge would speak
+        before = halves + faults_of(whole(history), dialect, reused_ids=True)
         assert len(after) <= len(before), f"made worse: {before[:4]} -> {after[:4]}"
     if dialect == "openai-strict" and view is not history:
         roles = [message["role"] for message in view]

@@ -113,30 +113,50 @@ def next_head(head: bytes, body_digest: bytes) -> bytes:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether UTF-8 can hold every text in a value: no half of a surrogate pair, which no provider takes."""
-    kind: type = value.__class__
-    if kind is str:
-        if value.isascii():
-            return True
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return False
+    """Whether UTF-8 can hold every text in a value: no half of a surrogate pair, which no provider takes.
+
+    However deep it is, and also where it holds itself.
+    """
+    waiting, seen = [value], set[int]()
+    while waiting:
+        item = waiting.pop()
+        kind: type = item.__class__
+        if kind is str:
+            if not is_whole_text(item):
+                return False
+        elif (kind is dict or kind is list) and id(item) not in seen:
+            seen.add(id(item))
+            waiting.extend(item.values() if kind is dict else item)
+    return True
+
+
+def is_whole_text(text: str) -> bool:
+    """Whether UTF-8 can hold a text."""
+    if text.isascii():
         return True
-    if kind is dict:
-        return all(map(is_whole, value.values()))
-    return all(map(is_whole, value)) if kind is list else True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def whole(value: Any) -> Any:
-    """The value with every text in it made one that UTF-8 can hold."""
+    """The value with every text in it made one that UTF-8 can hold; itself where it is too deep for any provider."""
+    try:
+        return _whole(value)
+    except RecursionError:
+        return value
+
+
+def _whole(value: Any) -> Any:
     match value:
         case str():
             return encodable(value)
         case dict():
-            return {key: whole(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+            return {key: _whole(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
         case list():
-            return [whole(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+            return [_whole(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
         case _:
             return value
 

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from foldahead.core.canonical import is_whole, plain
+from foldahead.core.canonical import is_whole_text, plain
 from foldahead.core.messages import ENCODED, Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 BYTES_PER_TOKEN = 3.5
@@ -54,7 +54,7 @@ def most_tokens(text: str, room: int) -> int:
     """
     if text.isascii():
         return len(text) * 2 // 7 + 2
-    if not is_whole(text):
+    if not is_whole_text(text):
         return UNLIMITED  # no provider takes it
     most = len(text) * 7 // 5 + 2
     return most if most * _TAKES_MUCH <= room else min(most, _most_by_bytes(text))
