@@ -39,7 +39,7 @@ POLL_S = 0.02
 """How often it is asked whether a summary is ready: what the crossing-to-ready times are exact to."""
 TURNS_AFTER_SWAP = 2
 GIVE_UP_AFTER_TURNS = 90
-MOST_TURNS_A_SECOND = 250
+MOST_TURNS_A_SECOND = 333
 """What the agents of all sessions ask of this machine at most: a larger fleet takes its turns more slowly."""
 REQUEST_P99_MS = 5.0
 TROUBLE = ("failed_exchanges", "refused", "unusable", "faults", "dropped_sessions", "dropped_events")
