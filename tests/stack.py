@@ -141,8 +141,9 @@ class RealStack:
         return status
 
     def pause(self, name: str) -> None:
-        """SIGSTOP: it lives and does nothing."""
-        os.kill(self.pid(name), signal.SIGSTOP)
+        """SIGSTOP: it lives and does nothing. Not in a transaction, in which it would hold SQLite's write lock."""
+        with self.store.writing():
+            os.kill(self.pid(name), signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
         """SIGCONT."""

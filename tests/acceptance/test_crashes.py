@@ -185,7 +185,7 @@ def test_processes_that_are_told_to_end_again_and_again_end(make_stack: MakeStac
         return not stack.is_running(name)
 
     for name in ("watch-1", "work-1"):
-        wait_until(lambda name=name: told_and_gone(name), timeout_s=5, every_s=0)
+        wait_until(lambda name=name: told_and_gone(name), timeout_s=20, every_s=0.002)
 
 
 def test_a_watcher_killed_and_started_again_goes_on(make_stack: MakeStack, agents: list[Agent]) -> None:
