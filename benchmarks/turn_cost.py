@@ -29,7 +29,7 @@ TURNS, STRETCHES = 40, 4
 
 def quiet_policy() -> Policy:
     """Nothing is due: the price of looking."""
-    return Policy(threshold_tokens=NEVER, hard_cap_tokens=2 * NEVER)
+    return Policy(threshold_tokens=NEVER, hard_cap_tokens=2 * NEVER, window_tokens=2 * NEVER)
 
 
 def due_policy(messages: int) -> Policy:

@@ -122,7 +122,7 @@ def test_a_session_whose_budget_is_left_after_one_answer_gets_no_second(
         budget = 1.5 * row["reserved_picodollars"] / PICO_PER_USD
         standin.script(Scripted(kind="message", no_content=True))
         process.publish(process.session("b", max_cost_per_session_usd=budget), rounds_of(14, canary="x"))
-        wait_until(lambda: [job for job in rows(services.store, jobs) if job["state"] == "failed"])
+        wait_until(lambda: events_of(services.store, "compaction_failed"))
         assert len(standin.ledger("message")) == 2
         (event,) = events_of(services.store, "compaction_failed")
         assert event["failure_mode"] == "validation_failed"
