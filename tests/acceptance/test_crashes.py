@@ -202,7 +202,7 @@ def test_a_watcher_killed_and_started_again_goes_on(make_stack: MakeStack, agent
 def test_two_watchers_open_one_job_for_a_key_and_only_workers_have_leases(
     make_stack: MakeStack, agents: list[Agent]
 ) -> None:
-    stack = make_stack(watchers=2, workers=2, summary_delay_s=1.0)
+    stack = make_stack(watchers=2, workers=2, summary_delay_s=3.0)
     same = conversation(TURNS)
     agents.extend(Agent(stack, f"session-{at}", [*same]) for at in range(20))
     wait_until(lambda: is_leased(stack))
