@@ -86,8 +86,7 @@ class Session:
         history, conversation, view = kwargs["messages"], self._conversation, None
         # Most turns end here. Each step costs microseconds in a process that slept since the last one, so it has few.
         with self._lock:
-            now_s = monotonic()
-            idle_s, self._requested_s = now_s - self._requested_s, now_s
+            idle_s = self._idle_s()
             calm = None if self._closed or self._outbox.has_news else conversation.calm
             if calm is not None and calm.is_plain:
                 view = conversation.glance(history, idle_s, kwargs.get("model") or "")

@@ -48,7 +48,7 @@ class Dialect(Protocol):
 
         Ordinary: `read` takes them, no message is an assistant's, results answer calls of `waiting`, nothing is out of
         its place or empty, and they are of at most `room` estimated tokens, `speech` of which are gone once the user
-        says anything. `before` is None at the start. Nothing of any length is looked into.
+        says anything. `before` is None at the start. Of texts none is looked into but what is not ASCII.
         """
         ...
 

@@ -252,8 +252,9 @@ class Situation:
         mends = tuple(mend for mend in self.repaired if mend.start in pins or not _is_edit_within(mend, start, end))
         made = self._with_what_follows(record, pins, mends, self.strips_thinking)
         # A shorter span than the one that is shown, a session that heals, uncovers what needed no mending.
-        uncovered = self.with_records(made) if ledger.faults else self.active
-        return (*made, *repairs(self.history, ledger, uncovered, now_ms, self.scene.model)) if ledger.faults else made
+        if not ledger.faults:
+            return made
+        return (*made, *repairs(self.history, ledger, self.with_records(made), now_ms, self.scene.model))
 
     def block_records(self, ready: Ready) -> tuple[Record, ...]:
         """`span_records` of a `native` summary: of its span only system messages stay, behind the block."""

@@ -20,6 +20,8 @@ SUMMARY_LINES = 12
 LINE_CHARS = 200
 MOST_EVENTS = 5_000
 FEW_EVENTS = 15
+_OF_SPANS = ("swapped", "truncated")
+"""Kinds of records that put something in the place of a span, or (with no message) take it back."""
 _STATES = {
     "waiting": ("waits for it", "warn"),
     "ready": ("ready, not shown yet", "good"),
@@ -96,15 +98,15 @@ def _found(session: str, workspace: str | None) -> dict[str, Any]:
 
 def _shown_last(records: list[dict[str, Any]]) -> str:
     """Cache key of the summary that was swapped in last; empty where it was taken back, or was the agent's own."""
-    last = next((record for record in reversed(records) if record["kind"] in ("swapped", "truncated")), None)
+    last = next((record for record in reversed(records) if record["kind"] in _OF_SPANS), None)
     return (last.get("cache_key") or "") if last and last.get("message") else ""
 
 
 def _state(state: str, cache_key: str, shown: str) -> str:
     """What became of a summary: a session that has asked for nothing since its swap is known by its records alone."""
-    if not shown or cache_key == shown:
-        return "shown" if shown else state
-    return "given_up" if state == "shown" else state
+    if cache_key == shown:
+        return "shown"
+    return "given_up" if shown and state == "shown" else state
 
 
 def _known(latest: tuple[str, ...]) -> str:
@@ -119,9 +121,7 @@ def _only(session: str, workspaces: tuple[str, ...]) -> str:
 
 def _print(found: dict[str, Any], *, full: bool) -> None:
     console = out()
-    swaps = [
-        record for record in found["records"] if record["kind"] in ("swapped", "truncated") and record.get("message")
-    ]
+    swaps = [record for record in found["records"] if record["kind"] in _OF_SPANS and record.get("message")]
     console.print()
     console.print(Text(one_line(f"{found['workspace']}/{found['session']}"), style="title"))
     console.print(

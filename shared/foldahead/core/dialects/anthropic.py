@@ -6,7 +6,7 @@ from typing import Any
 from foldahead.core.canonical import is_whole, whole
 from foldahead.core.dialect import Profile, as_mapping, replaced, role_of, usage_number
 from foldahead.core.dialects.anthropic_blocks import blocks_of
-from foldahead.core.dialects.anthropic_form import each_block, formed, with_plain_id
+from foldahead.core.dialects.anthropic_form import THINKING, each_block, formed, with_plain_id
 from foldahead.core.messages import Message
 from foldahead.core.tokens import (
     CALL_OVERHEAD_TOKENS,
@@ -18,7 +18,6 @@ from foldahead.core.tokens import (
 from foldahead.errors import InvalidHistory
 
 _ROLES = ("user", "assistant", "system")
-_THINKING = ("thinking", "redacted_thinking")
 _SYSTEM_EXTRA = ("clear_at", "output_config")
 """What a system message in the middle of a conversation may hold besides its content."""
 
@@ -73,8 +72,8 @@ class AnthropicMessages:
                     room -= _most_of(block, room)
                     continue
                 call: Any = block.get("tool_use_id")
-                inner: Any = block.get("content")
-                if spoke or call not in left or block.get("content", "") is None:
+                inner: Any = block.get("content", "")
+                if spoke or call not in left:
                     return None
                 left.remove(call)
                 room -= CALL_OVERHEAD_TOKENS
@@ -108,12 +107,12 @@ class AnthropicMessages:
 
     def without_thinking(self, message: Any) -> Any | None:
         content = _content(message)
-        kept = [block for block in content if _type_of(block) not in _THINKING]
+        kept = [block for block in content if _type_of(block) not in THINKING]
         return message if len(kept) == len(content) else self._rebuilt(message, kept)
 
     def without_blocks(self, message: Any, blocks: frozenset[int]) -> Any | None:
         kept = [block for at, block in enumerate(_content(message)) if at not in blocks]
-        return self._rebuilt(message, kept if any(_type_of(block) not in _THINKING for block in kept) else [])
+        return self._rebuilt(message, kept if any(_type_of(block) not in THINKING for block in kept) else [])
 
     def results_first(self, messages: list[Any]) -> list[Any | None]:
         """The first user message takes all results, and the first place: a system message stands behind it."""
@@ -185,8 +184,6 @@ class AnthropicMessages:
 
 def _parts(content: Any, room: int) -> int:
     """The most tokens of what a result holds besides a mere text; more than any room where it is not ordinary."""
-    if content is None:
-        return 0
     if content.__class__ is not list:
         return UNLIMITED
     plain = all(part.__class__ is dict and "cache_control" not in part for part in content)

@@ -15,10 +15,10 @@ from foldahead.core.canonical import is_whole, whole
 from foldahead.core.dialect import replaced
 from foldahead.core.messages import PLAIN_NAME
 
+THINKING = ("thinking", "redacted_thinking")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 _KEPT_ID_CHARS = 40
 _NAMELESS = "unknown"
-_THINKING = ("thinking", "redacted_thinking")
 _UNREADABLE = "invalid"
 """The name under which arguments stand that are no object."""
 
@@ -29,7 +29,7 @@ def formed(block: Any) -> Any:
     raw = _mapping(block)
     if raw is None:
         return block
-    if raw.get("type") not in _THINKING and not is_whole(block):
+    if raw.get("type") not in THINKING and not is_whole(block):
         block = raw = cast("dict[str, Any]", whole(block))
     if raw.get("type") == "tool_use" and not (raw.get("name") and _mapping(raw.get("input")) is not None):
         return {**raw, "name": raw.get("name") or _NAMELESS, "input": _arguments(raw.get("input"))}
