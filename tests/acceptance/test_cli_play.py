@@ -75,7 +75,7 @@ def test_every_request_is_written_whole_so_that_anyone_can_judge_it(played: Run)
 
 
 def test_with_a_pace_no_turn_waits_for_a_slow_summary(tmp_path: Path) -> None:
-    result = play(tmp_path, str(write_session(tmp_path, 26)), "--turn-seconds", "0.2", "--summary-seconds", "0.5")
+    result = play(tmp_path, str(write_session(tmp_path, 26)), "--turn-seconds", "0.4", "--summary-seconds", "0.5")
     [session] = result["sessions"]
     assert session["swaps"]
     assert result["totals"]["added_ms_max"] < 500
