@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from foldahead import wire
-from foldahead.core.conversation import Conversation
 from foldahead.core.envelope import MAX_ENVELOPE_BYTES, Envelope
 from foldahead.core.events import Event, encode_event
+from foldahead.core.glancing import GlancingConversation
 from foldahead.core.ledger import Ledger, bodies_of
 from foldahead.core.native import NATIVE_DIALECT
 from foldahead.core.originals import originals_of
 from foldahead.core.record import Record, encode_record
+from foldahead.core.standing import Ready
 
 EXTRACT_FROM_RATIO = 0.7
 """Part of the hard cap from which messages are looked into on the link's thread."""
@@ -33,7 +34,7 @@ class Outbox:
         self,
         member: str,
         workspace: str,
-        conversation: Conversation,
+        conversation: GlancingConversation,
         lock: threading.Lock,
         on_event: Callable[[bytes], None] | None,
     ) -> None:
@@ -163,10 +164,26 @@ class Outbox:
             answer = msgspec.structs.replace(answer, records=())
         if len(self._answers) == _MOST_ANSWERS:
             self._heard_overrides = None  # what is pushed out may be what said so
-        if answer.records or answer.ready or answer.overrides != self._heard_overrides:
+        changes = bool(answer.records) or answer.overrides != self._heard_overrides
+        if changes or answer.ready:
             self._heard_overrides = answer.overrides
-            self._answers.append(answer)
-            self.has_news = True
+            if changes or not self._weigh(answer.ready):
+                self._answers.append(answer)
+                self.has_news = True
+
+    def _weigh(self, ready: Sequence[Ready]) -> bool:
+        """Take summaries in between two turns, so that the next one finds them weighed.
+
+        False, and nothing is done, where a turn is still to be read or something came before: they wait for the next.
+        """
+        conversation = self._conversation
+        with self.lock:
+            if self.has_news or self._closed or conversation.is_behind:
+                return False
+            for one in ready:
+                conversation.add_ready(one)
+            conversation.prepare()
+        return True
 
     def _look_ahead(self) -> None:
         """Look into the span message by message once the hard cap is near, so that `extract` is at hand there."""

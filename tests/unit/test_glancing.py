@@ -15,7 +15,7 @@ from foldahead import Policy, Session, wire
 from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
 from foldahead.core.glancing import GlancingConversation
-from foldahead.core.standing import Ready
+from foldahead.core.standing import Offer, Ready
 from foldahead.core.tokens import estimate_text, least_tokens, most_tokens
 from foldahead.errors import InvalidHistory, SessionClosed
 from tests.fleet import Process, Shelf, as_json, summary_for
@@ -304,12 +304,20 @@ def test_a_summary_that_cannot_help_until_the_user_speaks_costs_no_turn_a_closer
     assert twins.full.plan.outcome == "swapped"
 
 
+class Watched(Session):
+    """A session that says how it came to its last view."""
+
+    @property
+    def glanced(self) -> bool:
+        return self._conversation.view_marks is not None
+
+
 class Told:
     """A session whose link is silent, and what it has told."""
 
     def __init__(self, policy: Policy) -> None:
         self.carrier = SilentCarrier()
-        self.session = Session("s", "acme", get_dialect("anthropic"), policy, self.carrier)
+        self.session = Watched("s", "acme", get_dialect("anthropic"), policy, self.carrier)
 
     def events(self) -> list[str]:
         return [event["type"] for event in self.whole_events()]
@@ -318,9 +326,9 @@ class Told:
         assert self.carrier.outbox is not None
         return [msgspec.json.decode(event) for event in self.carrier.outbox.take_events()]
 
-    def summarise(self) -> None:
-        """Have a summary of the span that the session offers come in."""
-        offer = self.session.standing.offer
+    def summarise(self, offer: Offer | None = None) -> None:
+        """Have a summary come in of the span that the session offers, or offered."""
+        offer = offer or self.session.standing.offer
         assert offer is not None
         assert self.carrier.outbox is not None
         made = Ready(
@@ -329,6 +337,7 @@ class Told:
         self.carrier.outbox.receive(wire.Answer(known=True, ready=(made,)))
 
 
+LOW = Policy(threshold_tokens=1_000, hard_cap_tokens=9_000, preserve_recent_turns=1, min_span_tokens=1)
 BARE = Policy(
     threshold_tokens=1_000,
     hard_cap_tokens=9_000,
@@ -498,6 +507,34 @@ def test_breakpoints_that_move_away_from_where_thinking_was_taken_out_are_not_le
     history.append(user({**text("And?"), **marked}))
     request = told.session.request(system=[{**text("Be kind."), **marked}] * 2, messages=history)
     assert as_json(request).count("cache_control") == 4
+
+
+def behind_a_long_task() -> list[Any]:
+    """More than a threshold of 1,000 tokens, of which the user's last words, which stay, are nearly all."""
+    return [{**rounds(1)[0], "content": "Please fix it. " + "All of it. " * 300}, *rounds(12)[1:-2]]
+
+
+def test_a_summary_that_comes_between_two_turns_and_would_not_help_costs_the_next_no_closer_look() -> None:
+    told, history = Told(LOW), behind_a_long_task()
+    told.session.publish(history[:-1])
+    told.summarise()
+    assert told.session.request(messages=history)["messages"] is history
+    assert told.session.glanced
+    assert told.session.plan.reason == "not_smaller"
+
+
+def test_a_summary_that_comes_while_a_turn_is_still_unread_waits_until_it_is_read() -> None:
+    told, history = Told(LOW), rounds(12)
+    told.session.publish(history[:-3])
+    offer = told.session.standing.offer
+    told.session.request(messages=history[:-2])
+    assert told.session.glanced
+    told.summarise(offer)
+    assert told.carrier.outbox is not None
+    assert told.carrier.outbox.has_news
+    told.session.publish(history[:-1])
+    assert told.session.has_ready
+    assert told.session.request(messages=history)["messages"] is not history
 
 
 def test_answers_that_say_nothing_new_do_not_reach_the_next_turn() -> None:

@@ -72,7 +72,11 @@ class Glancing(Session):
 
 
 class Thorough(Glancing):
-    """Takes no glance."""
+    """Takes no glance, and nothing that it hears before its next turn."""
+
+    def hear(self, answer: wire.Answer) -> None:
+        self._outbox.has_news = True
+        super().hear(answer)
 
     def request(self, **kwargs: Any) -> dict[str, Any]:
         self._conversation.calm = None

@@ -1,14 +1,16 @@
-"""The link's thread reads a session while the agent's goes on: what it reads always hangs together."""
+"""The link's thread reads a session, and hands it summaries, while the agent's goes on: all of it hangs together."""
 
 import threading
 from typing import Any
 
 from benchmarks.histories import Author
 from benchmarks.sessions import SilentCarrier
-from foldahead import Policy, Session
+from foldahead import Policy, Session, wire
 from foldahead.core import canonical
 from foldahead.core.dialects import get_dialect
 from foldahead.core.ledger import ledger_of
+from foldahead.core.standing import Offer, Ready
+from tests.judging import faults_of
 
 POLICY = Policy(threshold_tokens=4_000, hard_cap_tokens=8_000, preserve_recent_turns=2, min_span_tokens=1)
 TURNS = 150
@@ -41,6 +43,42 @@ class Reader(threading.Thread):
             start = (start * 7 + 3) % 97
 
 
+class Giver(threading.Thread):
+    """Hands the session a summary of whatever it offers, over and over, as the link does."""
+
+    def __init__(self, outbox: Any) -> None:
+        super().__init__(daemon=True)
+        self._outbox = outbox
+        self.done = threading.Event()
+        self.faults: list[BaseException] = []
+        self.given = 0
+
+    def run(self) -> None:
+        while not self.done.is_set():
+            offer = self._outbox.delta().standing.offer
+            if offer is None:
+                continue
+            try:
+                self._outbox.receive(wire.Answer(known=True, ready=(summary_of(offer),)))
+            except Exception as error:  # noqa: BLE001 - shown by the test
+                self.faults.append(error)
+                return
+            self.given += 1
+
+
+def summary_of(offer: Offer) -> Ready:
+    """A summary of an offered span."""
+    return Ready(
+        cache_key=offer.head_end.hex(),
+        kind="text",
+        model="m",
+        start=offer.start,
+        end=offer.end,
+        head_end=offer.head_end,
+        text="They worked on it, step by step.",
+    )
+
+
 def test_bodies_read_while_hashing_is_put_off_lead_to_their_heads() -> None:
     carrier = SilentCarrier()
     session = Session("s", "acme", get_dialect("anthropic"), POLICY, carrier)
@@ -61,3 +99,28 @@ def test_bodies_read_while_hashing_is_put_off_lead_to_their_heads() -> None:
     assert reader.faults == []
     assert reader.read > len(history)
     assert session.standing.head == ledger_of(history, get_dialect("anthropic")).head
+
+
+def test_summaries_that_come_at_any_moment_of_a_turn_leave_it_whole() -> None:
+    carrier = SilentCarrier()
+    session = Session("s", "acme", get_dialect("anthropic"), POLICY, carrier)
+    author = Author(5)
+    history: list[Any] = [author.opening()]
+    session.publish(history)
+    assert carrier.outbox is not None
+    giver = Giver(carrier.outbox)
+    giver.start()
+    swaps = 0
+    for turn in range(TURNS):
+        before = len(session.records)
+        view = session.request(messages=history)["messages"]
+        swaps += len(session.records) > before
+        assert faults_of(view, "anthropic") == []
+        assert view[-1] is history[-1]
+        history.extend(author.turn())
+        if turn % 3:
+            session.publish(history)
+    giver.done.set()
+    giver.join(20)
+    assert giver.faults == []
+    assert swaps > 3

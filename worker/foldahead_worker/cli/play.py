@@ -29,7 +29,7 @@ from foldahead_worker.cli.running import play_side_by_side
 from foldahead_worker.cli.stopping import stop_in_order
 from foldahead_worker.importers import ImportResult, load, pick
 from foldahead_worker.playing.hearing import Hearing
-from foldahead_worker.playing.plays import Task
+from foldahead_worker.playing.plays import Task, spread
 from foldahead_worker.playing.result import session_object, totals_object
 
 BOOKS_S = 2.0
@@ -140,7 +140,7 @@ def _tasks(base: Task, chosen: list[ImportResult], format: str) -> list[Task]:  
             taken.add(label)
             task = {"file": result.file, "format": format, "session": one.name, "label": label}
             tasks.append(msgspec.structs.replace(base, **task, name=f"{label}@{run}"))
-    return tasks
+    return spread(tasks)
 
 
 def _play(tasks: list[Task], jobs: int, running: Running, *, quiet: bool) -> dict[str, Any]:

@@ -18,8 +18,8 @@ TurnSecondsOption = Annotated[
         min=0.0,
         metavar="S",
         show_default=False,
-        help="Keep this pace and wait for nothing, as an agent does. Without it each turn waits until what was "
-        "asked for is ready or has failed, so that runs repeat.",
+        help="Keep this pace and wait for nothing, as an agent does; sessions side by side begin one after the other "
+        "within it. Without it each turn waits until what was asked for is ready or has failed, so that runs repeat.",
     ),
 ]
 SummarySecondsOption = Annotated[

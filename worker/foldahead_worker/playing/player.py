@@ -76,6 +76,7 @@ class Player:
 
     def _play(self, agent: Agent, settler: Settler) -> None:
         turn_s = self._task.turn_s
+        time.sleep(self._task.starts_after_s)
         began_s = time.monotonic()
         for turn in self._turns:
             # As agents have it: what came since the answer was made a moment before the request that tells of it.

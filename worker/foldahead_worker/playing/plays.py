@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -21,6 +21,7 @@ class Task(Struct, frozen=True, kw_only=True):
     policy: dict[str, Any]
     turn_s: float | None = None
     """Seconds from one turn to the next; None: each turn waits for what was asked for."""
+    starts_after_s: float = 0.0
     fresh_process: bool = False
     out: str = ""
     """Folder for the requests; empty: they are not kept."""
@@ -31,6 +32,13 @@ class Task(Struct, frozen=True, kw_only=True):
     rules_only: bool = True
     """Whether the stack makes summaries by rules, whatever model the policy names."""
     settle_timeout_s: float = 120.0
+
+
+def spread(tasks: list[Task]) -> list[Task]:
+    """With a pace, begun one after the other within a turn of it: a fleet's turns do not all come at one moment."""
+    return [
+        structs.replace(task, starts_after_s=at / len(tasks) * (task.turn_s or 0.0)) for at, task in enumerate(tasks)
+    ]
 
 
 class Swap(Struct, frozen=True, kw_only=True):

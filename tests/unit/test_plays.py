@@ -1,0 +1,22 @@
+"""Sessions that are played side by side."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from foldahead_worker.playing.plays import Task, spread
+
+TASK = Task(
+    file="f", format="auto", session="s", label="s", name="s@1", workspace="w", redis_url="redis://localhost", policy={}
+)
+
+
+@pytest.mark.parametrize(
+    ("pace", "starts"),
+    [({"turn_s": 2.0}, [0.0, 0.5, 1.0, 1.5]), ({"turn_s": 0.0}, [0.0] * 4), ({}, [0.0] * 4)],
+    ids=["paced", "a pace of nothing", "as they come"],
+)
+def test_sessions_at_a_pace_have_their_turns_one_after_the_other(pace: dict[str, Any], starts: list[float]) -> None:
+    tasks = spread([msgspec.structs.replace(TASK, **pace)] * 4)
+    assert [task.starts_after_s for task in tasks] == starts
