@@ -16,7 +16,7 @@ from foldahead.core.conversation import Conversation, Moment
 from foldahead.core.dialects import get_dialect
 from foldahead.core.glancing import GlancingConversation
 from foldahead.core.standing import Offer, Ready
-from foldahead.core.tokens import estimate_text, least_tokens, most_tokens
+from foldahead.core.tokens import UNLIMITED, estimate_text, least_tokens, most_tokens
 from foldahead.errors import InvalidHistory, SessionClosed
 from tests.fleet import Process, Shelf, as_json, summary_for
 from tests.histories import (
@@ -151,11 +151,18 @@ def test_a_glance_at_what_comes_in_broken_does_too(spoken: Spoken, policy: Polic
     _grow(spoken, policy, data, list(range(1, len(spoken.messages) + 1)))
 
 
-@given(
-    st.text(st.characters(codec="utf-8")) | st.text("\U00020000\U0002a6dfx\u20ac", min_size=9), st.integers(-5, 3_000)
-)
-def test_the_bounds_of_a_text_hold_its_estimate(said: str, room: int) -> None:
-    assert least_tokens(said) <= estimate_text(said) <= most_tokens(said, room)
+WORDS = st.text(st.characters(codec="utf-8")) | st.text("\U00020000\U0002a6dfx\u20ac", min_size=9)
+
+
+@given(WORDS, st.sampled_from([1, 1, 5_000]))
+def test_the_bounds_of_a_text_hold_its_estimate(said: str, times: int) -> None:
+    said *= times
+    assert least_tokens(said) <= estimate_text(said) <= most_tokens(said)
+
+
+@given(WORDS, st.sampled_from([0, 1, 40_000]), st.sampled_from([0, 1, 40_000]))
+def test_a_text_with_half_a_character_anywhere_has_room_nowhere(said: str, before: int, behind: int) -> None:
+    assert most_tokens("x" * before + said + "\ud83d" + "\u20ac" * behind) == UNLIMITED
 
 
 def after(dialect: str, history: list[Any]) -> GlancingConversation:
