@@ -28,6 +28,10 @@ UNLIMITED = 2**31 - 1
 """More tokens than anything has or has room for."""
 
 _LONG_CHARS = 16_384
+_TAKES_MUCH = 2
+"""A text that may take this part of a room is looked at more closely: others come behind it."""
+_AT_ONCE_CHARS, _PIECE_CHARS = 32_768, 16_384
+"""For a larger copy the allocator asks the system for memory each time, which takes longer than the copying."""
 _SAMPLES, _SAMPLE_CHARS = 16, 512
 _ASCII = bytes(range(128))
 _DENSE = re.compile("[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
@@ -43,21 +47,25 @@ def estimate_text(text: str) -> int:
     return int(_mixed(sample) * len(text) / len(sample) + 0.999)
 
 
-def most_tokens(text: str) -> int:
+def most_tokens(text: str, room: int) -> int:
     """No less than `estimate_text` of it; of ASCII without a look at any character. More than any room of what no
     provider takes: half a character, which UTF-8 cannot hold.
 
-    A text knows whether it is ASCII. Any other is told by how many bytes it has, or its sample: each dense character
-    has at least two more than one.
+    A text knows whether it is ASCII. Of all others the dearest characters are the rare Chinese ones of four bytes, at
+    less than 1.4 tokens.
     """
     if text.isascii():
         return len(text) * 2 // 7 + 2
-    try:
-        seen, size = (len(text), len(text.encode())) if len(text) <= _LONG_CHARS else _sampled_bytes(text)
+    try:  # UTF-16 refuses what UTF-8 does, and is made in a fraction of the time
+        if len(text) <= _AT_ONCE_CHARS:
+            text.encode("utf-16")
+        else:
+            for at in range(0, len(text), _PIECE_CHARS):
+                text[at : at + _PIECE_CHARS].encode("utf-16")
     except UnicodeEncodeError:
         return UNLIMITED
-    dearer = (size - seen) / 2 * (DENSE_TOKENS_PER_CHAR - 3 / BYTES_PER_TOKEN)
-    return int((size / BYTES_PER_TOKEN + dearer) * len(text) / seen) + 2
+    most = len(text) * 7 // 5 + 2
+    return most if most * _TAKES_MUCH <= room else min(most, _most_by_bytes(text))
 
 
 def least_tokens(text: str) -> int:
@@ -70,19 +78,13 @@ def _sample(text: str) -> str:
     return "".join(text[at : at + _SAMPLE_CHARS] for at in range(0, step * _SAMPLES, step))
 
 
-def _sampled_bytes(text: str) -> tuple[int, int]:
-    """Characters and bytes of the sample of a long text. Raises UnicodeEncodeError where any of it is half a character.
-
-    Piece by piece: a copy of the whole would need fresh memory, which takes twice the time. UTF-16 refuses what UTF-8
-    does, and is made in a fraction of the time.
-    """
-    step, size = len(text) // _SAMPLES, 0
-    for at in range(0, step * _SAMPLES, step):
-        piece = text[at : at + step]
-        piece.encode("utf-16")
-        size += len(piece[:_SAMPLE_CHARS].encode())
-    text[step * _SAMPLES :].encode("utf-16")
-    return _SAMPLES * _SAMPLE_CHARS, size
+def _most_by_bytes(text: str) -> int:
+    """No less than `estimate_text`, of the same sample, told by how many bytes it has: each dense character has at
+    least two more than one."""
+    sample = text if len(text) <= _LONG_CHARS else _sample(text)
+    size = len(sample.encode("utf-8", "surrogatepass"))
+    dearer = (size - len(sample)) / 2 * (DENSE_TOKENS_PER_CHAR - 3 / BYTES_PER_TOKEN)
+    return int((size / BYTES_PER_TOKEN + dearer) * len(text) / len(sample)) + 2
 
 
 def _mixed(text: str) -> float:

@@ -69,7 +69,7 @@ class AnthropicMessages:
                 marks += "cache_control" in block
                 if block.get("type") != "tool_result":
                     spoke = True
-                    room -= _most_of(block)
+                    room -= _most_of(block, room)
                     continue
                 call: Any = block.get("tool_use_id")
                 inner: Any = block.get("content", "")
@@ -77,7 +77,7 @@ class AnthropicMessages:
                     return None
                 left.remove(call)
                 room -= CALL_OVERHEAD_TOKENS
-                room -= most_tokens(inner) if inner.__class__ is str else _parts(inner)
+                room -= most_tokens(inner, room) if inner.__class__ is str else _parts(inner, room)
             if room < spoke * speech or (spoke and left):
                 return None
         return marks
@@ -182,22 +182,22 @@ class AnthropicMessages:
         return {"role": role_of(message), "content": content}
 
 
-def _parts(content: Any) -> int:
+def _parts(content: Any, room: int) -> int:
     """The most tokens of what a result holds besides a mere text; more than any room where it is not ordinary."""
     if content.__class__ is not list:
         return UNLIMITED
     plain = all(part.__class__ is dict and "cache_control" not in part for part in content)
-    return sum(_most_of(part) for part in content) if plain else UNLIMITED
+    return sum(_most_of(part, room) for part in content) if plain else UNLIMITED
 
 
-def _most_of(block: dict[str, Any]) -> int:
+def _most_of(block: dict[str, Any], room: int) -> int:
     """The most tokens of a text or a picture; more than any room where it is blank, or any other block."""
     text: Any = block.get("text")
     if block.get("type") == "image" and block.get("source").__class__ is dict:
         return MOST_PICTURE_TOKENS
     if block.get("type") != "text" or text.__class__ is not str or not text or text.isspace():
         return UNLIMITED
-    return most_tokens(text) if len(block) == 2 + ("cache_control" in block) else UNLIMITED
+    return most_tokens(text, room) if len(block) == 2 + ("cache_control" in block) else UNLIMITED
 
 
 def _breakpoints(items: Sequence[Any]) -> int:

@@ -63,7 +63,7 @@ class OpenAIChat:
                 if call not in left:
                     return None
                 left.remove(call)
-                room -= CALL_OVERHEAD_TOKENS + _most_of(content)
+                room -= CALL_OVERHEAD_TOKENS + _most_of(content, room)
             elif (
                 left
                 or (alternates and role == "user" and not opening and last in _NO_USER_BEHIND)
@@ -71,7 +71,7 @@ class OpenAIChat:
             ):
                 return None
             else:
-                room -= _most_of(content) + speech
+                room -= _most_of(content, room) + speech
             opening, last = opening and role != "user", role
             if room < 0:
                 return None
@@ -176,10 +176,10 @@ def _speaks_plainly(message: dict[str, Any], opening: bool) -> bool:
     return spoken and bool(message.get("content")) and keys.isdisjoint(_REASONING)
 
 
-def _most_of(content: Any) -> int:
+def _most_of(content: Any, room: int) -> int:
     """The most tokens of a content of texts; more than any room where it is blank, or anything else."""
     if content.__class__ is str:
-        return UNLIMITED if content.isspace() else most_tokens(content)
+        return UNLIMITED if content.isspace() else most_tokens(content, room)
     if content.__class__ is not list:
         return UNLIMITED
     total = 0
@@ -187,7 +187,7 @@ def _most_of(content: Any) -> int:
         text = part.get("text") if part.__class__ is dict and part.get("type") == "text" else None
         if text.__class__ is not str or not text or text.isspace() or len(part) != 2 + ("cache_control" in part):
             return UNLIMITED
-        total += most_tokens(text)
+        total += most_tokens(text, room)
     return total
 
 
