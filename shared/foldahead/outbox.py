@@ -172,17 +172,25 @@ class Outbox:
                 self.has_news = True
 
     def _weigh(self, ready: Sequence[Ready]) -> bool:
-        """Take summaries in between two turns, so that the next one finds them weighed.
+        """Take summaries in between a publish and the next turn, which then finds them weighed.
 
-        False, and nothing is done, where a turn is still to be read or something came before: they wait for the next.
+        False where they wait for that turn: it is being made (a caller's counter may take long), something came before
+        them, or a message is spoilt, of which the turn tells.
         """
-        conversation = self._conversation
-        with self.lock:
-            if self.has_news or self._closed or conversation.is_behind:
+        conversation, lock = self._conversation, self.lock
+        if not lock.acquire(blocking=False):
+            return False
+        try:
+            if self.has_news or self._closed or conversation.is_behind or conversation.calm is None:
                 return False
             for one in ready:
                 conversation.add_ready(one)
             conversation.prepare()
+        except Exception:  # noqa: BLE001 - other sessions wait for this thread; the history is read anew, and says it
+            self.edit_noticed = self.has_news = True
+            return False
+        finally:
+            lock.release()
         return True
 
     def _look_ahead(self) -> None:

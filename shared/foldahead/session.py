@@ -255,7 +255,9 @@ class Session:
             self._carrier.leave(self._outbox)
 
     def start_afresh_in_child(self) -> None:
-        """After a fork: another thread of the parent may have held a lock at that moment."""
+        """After a fork: another thread of the parent may have held a lock at that moment, and been half through."""
+        if self._lock.locked():
+            self._outbox.edit_noticed = self._outbox.has_news = True
         self._lock = self._outbox.lock = threading.Lock()
         self._conversation.guard_with(threading.Lock())
 

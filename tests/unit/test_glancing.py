@@ -501,6 +501,20 @@ def test_what_is_edited_in_place_where_thinking_was_taken_out_is_shown_after_the
         assert said in as_json(told.session.view(history))
 
 
+def test_a_message_that_is_spoilt_when_a_summary_comes_is_told_of_by_the_next_turn() -> None:
+    told = Told(BARE)
+    history, at = swapped_without_thinking(told)
+    history.append(assistant("Yes."))
+    told.session.publish(history)
+    whole, history[at]["content"] = history[at]["content"], 7
+    told.summarise(Offer(start=0, end=3, head_start=b"", head_end=b"3" * 32, span_estimate_tokens=1, span_tokens=1))
+    history.append(user("And?"))
+    with pytest.raises(InvalidHistory, match="content"):
+        told.session.request(messages=history)
+    history[at]["content"] = whole
+    assert told.session.request(messages=history)["messages"] is not history
+
+
 def test_breakpoints_that_move_away_from_where_thinking_was_taken_out_are_not_left_there() -> None:
     told = Told(BARE)
     history, at = swapped_without_thinking(told)

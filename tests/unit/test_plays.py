@@ -13,10 +13,17 @@ TASK = Task(
 
 
 @pytest.mark.parametrize(
-    ("pace", "starts"),
-    [({"turn_s": 2.0}, [0.0, 0.5, 1.0, 1.5]), ({"turn_s": 0.0}, [0.0] * 4), ({}, [0.0] * 4)],
-    ids=["paced", "a pace of nothing", "as they come"],
+    ("pace", "jobs", "starts"),
+    [
+        ({"turn_s": 2.0}, 40, [0.0, 0.5, 1.0, 1.5]),
+        ({"turn_s": 2.0}, 2, [0.0, 1.0, 0.0, 1.0]),
+        ({"turn_s": 0.0}, 4, [0.0] * 4),
+        ({}, 4, [0.0] * 4),
+    ],
+    ids=["all at once", "two at a time", "a pace of nothing", "as they come"],
 )
-def test_sessions_at_a_pace_have_their_turns_one_after_the_other(pace: dict[str, Any], starts: list[float]) -> None:
-    tasks = spread([msgspec.structs.replace(TASK, **pace)] * 4)
+def test_sessions_at_a_pace_have_their_turns_one_after_the_other(
+    pace: dict[str, Any], jobs: int, starts: list[float]
+) -> None:
+    tasks = spread([msgspec.structs.replace(TASK, **pace)] * 4, jobs)
     assert [task.starts_after_s for task in tasks] == starts

@@ -124,3 +124,56 @@ def test_summaries_that_come_at_any_moment_of_a_turn_leave_it_whole() -> None:
     giver.join(20)
     assert giver.faults == []
     assert swaps > 3
+
+
+class Counting(threading.Thread):
+    """A caller in the middle of a turn, whose counter does not come to an end before it may."""
+
+    def __init__(self, session: Session, history: list[Any]) -> None:
+        super().__init__(daemon=True)
+        self._session, self._history = session, history
+        self._counts, self.may_go_on = threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        self._session.view(self._history, 5, self._count)
+
+    def wait_until_it_counts(self) -> None:
+        assert self._counts.wait(20)
+
+    def _count(self, messages: list[Any]) -> int:
+        self._counts.set()
+        self.may_go_on.wait(5)
+        return len(messages)
+
+
+def in_a_turn() -> tuple[Session, list[Any], Any, Counting]:
+    """A session that waits for a summary, its history and outbox, and a caller in the middle of a turn of it."""
+    carrier = SilentCarrier()
+    session = Session("s", "acme", get_dialect("anthropic"), POLICY, carrier)
+    author = Author(3)
+    history: list[Any] = [author.opening(), *(message for _ in range(20) for message in author.turn())]
+    session.publish(history)
+    history += author.turn()
+    caller = Counting(session, history)
+    caller.start()
+    caller.wait_until_it_counts()
+    return session, history, carrier.outbox, caller
+
+
+def test_a_summary_that_comes_while_a_caller_counts_does_not_hold_up_the_link() -> None:
+    session, history, outbox, caller = in_a_turn()
+    outbox.receive(wire.Answer(known=True, ready=(summary_of(outbox.delta().standing.offer),)))
+    assert caller.is_alive()
+    caller.may_go_on.set()
+    caller.join(20)
+    assert session.request(messages=history)["messages"] is not history
+
+
+def test_a_child_that_is_forked_in_the_middle_of_a_turn_reads_the_history_anew() -> None:
+    session, history, outbox, caller = in_a_turn()
+    session.start_afresh_in_child()
+    assert outbox.edit_noticed
+    session.publish(history)
+    assert session.standing.head == ledger_of(history, get_dialect("anthropic")).head
+    caller.may_go_on.set()
+    caller.join(20)

@@ -140,7 +140,7 @@ def _tasks(base: Task, chosen: list[ImportResult], format: str) -> list[Task]:  
             taken.add(label)
             task = {"file": result.file, "format": format, "session": one.name, "label": label}
             tasks.append(msgspec.structs.replace(base, **task, name=f"{label}@{run}"))
-    return spread(tasks)
+    return tasks
 
 
 def _play(tasks: list[Task], jobs: int, running: Running, *, quiet: bool) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _play(tasks: list[Task], jobs: int, running: Running, *, quiet: bool) -> dic
         "rules_only": running.rules_only,
         "standin_url": running.standin_url,
     }
-    tasks = [msgspec.structs.replace(task, **known) for task in tasks]
+    tasks = spread([msgspec.structs.replace(task, **known) for task in tasks], jobs)
     began_s = time.monotonic()
     hearing = Hearing(running.settings.redis_url, tasks[0].workspace)
     with LiveTable(tasks, quiet=quiet) as table:

@@ -34,10 +34,15 @@ class Task(Struct, frozen=True, kw_only=True):
     settle_timeout_s: float = 120.0
 
 
-def spread(tasks: list[Task]) -> list[Task]:
-    """With a pace, begun one after the other within a turn of it: a fleet's turns do not all come at one moment."""
+def spread(tasks: list[Task], jobs: int) -> list[Task]:
+    """With a pace, those that are played side by side begin one after the other within a turn of it.
+
+    A fleet's turns do not all come at one moment.
+    """
+    together = min(jobs, len(tasks))
     return [
-        structs.replace(task, starts_after_s=at / len(tasks) * (task.turn_s or 0.0)) for at, task in enumerate(tasks)
+        structs.replace(task, starts_after_s=at % together / together * (task.turn_s or 0.0))
+        for at, task in enumerate(tasks)
     ]
 
 
