@@ -65,7 +65,7 @@ def _envelope_of(switchboard: Switchboard, request: SummaryRequest) -> Envelope 
 
 def _messages_of(switchboard: Switchboard, request: SummaryRequest, member: str) -> Proved | None:
     start, head_before, bodies = switchboard.bodies(member, request.first, request.end)
-    if start != request.first or len(bodies) < request.end - request.first:
+    if start != request.first or not head_before or len(bodies) < request.end - request.first:
         return None
     proved = proved_messages(request, head_before, bodies)
     if proved is None or (request.kind == "native" and not proved.originals):

@@ -14,7 +14,7 @@ def settled(client: "redis.Redis", member: str) -> bool:
     True only means something once all that was published has arrived (`flush`).
     """
     untyped: Any = client
-    pipeline = untyped.pipeline(transaction=False)
+    pipeline = untyped.pipeline(transaction=True)  # else a job may end, and the session be armed anew, in between
     pipeline.zscore(keys.armed(keys.shard_of(member)), member)
     pipeline.hmget(keys.state(member), "job", "failures")
     pipeline.time()

@@ -79,7 +79,8 @@ class Switchboard:
         """
 
         def read() -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
-            return start, self._head_before(member, start), self._read_bodies(member, start, end)
+            found = self._read_bodies(member, start, end)  # first: they may come just now, and their head with them
+            return start, self._head_before(member, start), found
 
         return or_where_wrong_type(read, (start, b"", []))
 

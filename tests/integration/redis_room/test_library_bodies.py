@@ -1,6 +1,9 @@
 """What the function library keeps of histories: by heads, whoever sends them and in whatever order."""
 
+from typing import Any
+
 import pytest
+import redis
 
 from foldahead.calls import look_call
 from foldahead_worker.switchboard import Switchboard
@@ -99,6 +102,18 @@ def test_a_range_of_bodies_comes_with_the_head_before_it(client, switchboard, sc
     publish(client, scribe, 1, **with_bodies(scribe))
     assert switchboard.bodies(scribe.member, 1, 2) == (1, scribe.heads[1], scribe.stored()[1:2])
     assert switchboard.bodies(scribe.member)[1] == scribe.heads[0]
+
+
+def test_bodies_that_come_just_when_they_are_read_come_with_the_head_before_them(client, redis_url, scribe):
+    class Overtaken(redis.Redis):
+        """A connection that an agent's publish overtakes."""
+
+        def lrange(self, name: Any, start: int, end: int) -> Any:
+            publish(client, scribe, 1, **with_bodies(scribe))
+            return super().lrange(name, start, end)
+
+    with Overtaken.from_url(redis_url) as own:
+        assert Switchboard(own).bodies(scribe.member) == (0, scribe.heads[0], scribe.stored())
 
 
 def test_more_bodies_than_one_read_holds_come_back_whole(client, switchboard):

@@ -55,7 +55,7 @@ class Settler:
 
     def state(self, member: str) -> State:
         """How a session stands now."""
-        pipeline = self._client.pipeline(transaction=False)
+        pipeline = self._client.pipeline(transaction=True)  # else a job may end in between, for another look
         pipeline.time()
         pipeline.zscore(keys.armed(keys.shard_of(member)), member)
         pipeline.hget(keys.state(member), "job")
