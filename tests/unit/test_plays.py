@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from foldahead_worker.playing.plays import Task, spread
+from foldahead_worker.playing.process import PlayerProcess, PlayFailed
 
 TASK = Task(
     file="f", format="auto", session="s", label="s", name="s@1", workspace="w", redis_url="redis://localhost", policy={}
@@ -27,3 +28,10 @@ def test_sessions_at_a_pace_have_their_turns_one_after_the_other(
 ) -> None:
     tasks = spread([msgspec.structs.replace(TASK, **pace)] * 4, jobs)
     assert [task.starts_after_s for task in tasks] == starts
+
+
+def test_a_player_that_is_stopped_while_it_starts_does_not_play() -> None:
+    player = PlayerProcess(TASK)
+    player.stop()
+    with pytest.raises(PlayFailed, match="was stopped"):
+        player.run(lambda _progress: None)

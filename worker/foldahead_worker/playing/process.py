@@ -35,6 +35,7 @@ class PlayerProcess:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
 
     def run(self, on_progress: OnProgress) -> SessionPlayed:
         """Play to the end. Raises PlayFailed."""
@@ -45,6 +46,8 @@ class PlayerProcess:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, start_new_session=True
             )
             try:
+                if self._stopped:  # by somebody who could not see this process yet
+                    raise PlayFailed(f"{self._task.file}, session {self._task.session}: was stopped")
                 pipe = cast("IO[bytes]", process.stdin)
                 pipe.write(json_text(msgspec.to_builtins(self._task)).encode() + b"\n")
                 pipe.flush()
@@ -53,7 +56,8 @@ class PlayerProcess:
                 self.stop()
 
     def stop(self) -> None:
-        """End it; harmless when it has ended."""
+        """End it, or have it end as it starts; harmless when it has ended. From any thread."""
+        self._stopped = True
         process = self._process
         if process is None:
             return
