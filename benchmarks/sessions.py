@@ -4,7 +4,7 @@ from typing import Any
 
 from foldahead import Policy, Session, wire
 from foldahead.core.dialects import get_dialect
-from foldahead.core.standing import Ready
+from foldahead.core.standing import Offer, Ready
 from foldahead.outbox import Outbox
 
 SUMMARY = (
@@ -54,17 +54,22 @@ class Lone:
         offer = self.told().standing.offer
         if offer is None or self._carrier.outbox is None:
             raise ValueError("the session offers no span: publish a longer history first")
-        ready = Ready(
-            cache_key=offer.head_end.hex(),
-            kind="text",
-            model="bench",
-            start=offer.start,
-            end=offer.end,
-            head_end=offer.head_end,
-            text=text,
-            summary_tokens=len(text) // 4,
-        )
+        ready = ready_for(offer, text)
         self._carrier.outbox.receive(wire.Answer(known=True, ready=(ready,)))
+
+
+def ready_for(offer: Offer, text: str) -> Ready:
+    """A summary of an offered span, as a server would hand it over."""
+    return Ready(
+        cache_key=offer.head_end.hex(),
+        kind="text",
+        model="bench",
+        start=offer.start,
+        end=offer.end,
+        head_end=offer.head_end,
+        text=text,
+        summary_tokens=len(text) // 4,
+    )
 
 
 def swapped(view: list[Any], history: list[Any]) -> bool:

@@ -1,5 +1,6 @@
 """What a session has for the servers, and what it has heard from them: the link's view of it, on the link's thread."""
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,8 @@ EXTRACT_FROM_RATIO = 0.7
 _MOST_EVENTS = 256
 _MOST_ANSWERS = 64
 _BODIES_AT_ONCE = 64
+
+_log = logging.getLogger("foldahead")
 
 
 class Outbox:
@@ -186,7 +189,8 @@ class Outbox:
             for one in ready:
                 conversation.add_ready(one)
             conversation.prepare()
-        except Exception:  # noqa: BLE001 - other sessions wait for this thread; the history is read anew, and says it
+        except Exception:  # noqa: BLE001 - one session's fault must not silence the others
+            _log.warning("foldahead: session %s: its next turn reads the history anew", self.member, exc_info=True)
             self.edit_noticed = self.has_news = True
             return False
         finally:

@@ -4,16 +4,16 @@ import threading
 from typing import Any
 
 from benchmarks.histories import Author
-from benchmarks.sessions import SilentCarrier
+from benchmarks.sessions import SilentCarrier, ready_for
 from foldahead import Policy, Session, wire
 from foldahead.core import canonical
 from foldahead.core.dialects import get_dialect
 from foldahead.core.ledger import ledger_of
-from foldahead.core.standing import Offer, Ready
 from tests.judging import faults_of
 
 POLICY = Policy(threshold_tokens=4_000, hard_cap_tokens=8_000, preserve_recent_turns=2, min_span_tokens=1)
 TURNS = 150
+SUMMARY = "They worked on it, step by step."
 
 
 class Reader(threading.Thread):
@@ -51,7 +51,6 @@ class Giver(threading.Thread):
         self._outbox = outbox
         self.done = threading.Event()
         self.faults: list[BaseException] = []
-        self.given = 0
 
     def run(self) -> None:
         while not self.done.is_set():
@@ -59,34 +58,24 @@ class Giver(threading.Thread):
             if offer is None:
                 continue
             try:
-                self._outbox.receive(wire.Answer(known=True, ready=(summary_of(offer),)))
+                self._outbox.receive(wire.Answer(known=True, ready=(ready_for(offer, SUMMARY),)))
             except Exception as error:  # noqa: BLE001 - shown by the test
                 self.faults.append(error)
                 return
-            self.given += 1
 
 
-def summary_of(offer: Offer) -> Ready:
-    """A summary of an offered span."""
-    return Ready(
-        cache_key=offer.head_end.hex(),
-        kind="text",
-        model="m",
-        start=offer.start,
-        end=offer.end,
-        head_end=offer.head_end,
-        text="They worked on it, step by step.",
-    )
+def published(seed: int, turns: int = 0) -> tuple[Session, list[Any], Any, Author]:
+    """A session that has published a history of so many turns, the history, the outbox, and who goes on with it."""
+    carrier, author = SilentCarrier(), Author(seed)
+    session = Session("s", "acme", get_dialect("anthropic"), POLICY, carrier)
+    history: list[Any] = [author.opening(), *(message for _ in range(turns) for message in author.turn())]
+    session.publish(history)
+    return session, history, carrier.outbox, author
 
 
 def test_bodies_read_while_hashing_is_put_off_lead_to_their_heads() -> None:
-    carrier = SilentCarrier()
-    session = Session("s", "acme", get_dialect("anthropic"), POLICY, carrier)
-    author = Author(3)
-    history: list[Any] = [author.opening()]
-    session.publish(history)
-    assert carrier.outbox is not None
-    reader = Reader(carrier.outbox)
+    session, history, outbox, author = published(3)
+    reader = Reader(outbox)
     reader.start()
     for turn in range(TURNS):
         session.view(history)
@@ -102,13 +91,8 @@ def test_bodies_read_while_hashing_is_put_off_lead_to_their_heads() -> None:
 
 
 def test_summaries_that_come_at_any_moment_of_a_turn_leave_it_whole() -> None:
-    carrier = SilentCarrier()
-    session = Session("s", "acme", get_dialect("anthropic"), POLICY, carrier)
-    author = Author(5)
-    history: list[Any] = [author.opening()]
-    session.publish(history)
-    assert carrier.outbox is not None
-    giver = Giver(carrier.outbox)
+    session, history, outbox, author = published(5)
+    giver = Giver(outbox)
     giver.start()
     swaps = 0
     for turn in range(TURNS):
@@ -148,21 +132,17 @@ class Counting(threading.Thread):
 
 def in_a_turn() -> tuple[Session, list[Any], Any, Counting]:
     """A session that waits for a summary, its history and outbox, and a caller in the middle of a turn of it."""
-    carrier = SilentCarrier()
-    session = Session("s", "acme", get_dialect("anthropic"), POLICY, carrier)
-    author = Author(3)
-    history: list[Any] = [author.opening(), *(message for _ in range(20) for message in author.turn())]
-    session.publish(history)
+    session, history, outbox, author = published(3, turns=20)
     history += author.turn()
     caller = Counting(session, history)
     caller.start()
     caller.wait_until_it_counts()
-    return session, history, carrier.outbox, caller
+    return session, history, outbox, caller
 
 
 def test_a_summary_that_comes_while_a_caller_counts_does_not_hold_up_the_link() -> None:
     session, history, outbox, caller = in_a_turn()
-    outbox.receive(wire.Answer(known=True, ready=(summary_of(outbox.delta().standing.offer),)))
+    outbox.receive(wire.Answer(known=True, ready=(ready_for(outbox.delta().standing.offer, SUMMARY),)))
     assert caller.is_alive()
     caller.may_go_on.set()
     caller.join(20)

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from foldahead.core.canonical import plain
+from foldahead.core.canonical import is_whole_text, plain
 from foldahead.core.messages import ENCODED, Block, Call, Document, Message, Other, Picture, Result, Text, Thinking
 
 BYTES_PER_TOKEN = 3.5
@@ -30,8 +30,6 @@ UNLIMITED = 2**31 - 1
 _LONG_CHARS = 16_384
 _TAKES_MUCH = 2
 """A text that may take this part of a room is looked at more closely: others come behind it."""
-_AT_ONCE_CHARS, _PIECE_CHARS = 32_768, 16_384
-"""For a larger copy the allocator asks the system for memory each time, which takes longer than the copying."""
 _SAMPLES, _SAMPLE_CHARS = 16, 512
 _ASCII = bytes(range(128))
 _DENSE = re.compile("[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
@@ -56,13 +54,7 @@ def most_tokens(text: str, room: int) -> int:
     """
     if text.isascii():
         return len(text) * 2 // 7 + 2
-    try:  # UTF-16 refuses what UTF-8 does, and is made in a fraction of the time
-        if len(text) <= _AT_ONCE_CHARS:
-            text.encode("utf-16")
-        else:
-            for at in range(0, len(text), _PIECE_CHARS):
-                text[at : at + _PIECE_CHARS].encode("utf-16")
-    except UnicodeEncodeError:
+    if not is_whole_text(text):
         return UNLIMITED
     most = len(text) * 7 // 5 + 2
     return most if most * _TAKES_MUCH <= room else min(most, _most_by_bytes(text))
